@@ -1,0 +1,49 @@
+# What every target of the project links: language level, warnings, and the flags that the
+# promise of bit-identical results rests on (docs/algorithms/clusters.md).
+add_library(lightmill_flags INTERFACE)
+target_compile_features(lightmill_flags INTERFACE cxx_std_20)
+target_include_directories(lightmill_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(lightmill_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wsign-conversion;-Wnon-virtual-dtor>)
+if(LIGHTMILL_WERROR)
+  target_compile_options(lightmill_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+if(LIGHTMILL_SANITIZE)
+  target_compile_options(lightmill_flags INTERFACE -fsanitize=${LIGHTMILL_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(lightmill_flags INTERFACE -fsanitize=${LIGHTMILL_SANITIZE})
+  if(LIGHTMILL_SANITIZE MATCHES undefined)
+    target_compile_options(lightmill_flags INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# lightmill_library(name SOURCES ... PUBLIC deps... PRIVATE deps...) makes lightmill::name.
+function(lightmill_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(lightmill_${name} STATIC ${arg_SOURCES})
+  add_library(lightmill::${name} ALIAS lightmill_${name})
+  set_target_properties(lightmill_${name} PROPERTIES EXPORT_NAME ${name})
+  target_link_libraries(lightmill_${name} PUBLIC lightmill_flags ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+endfunction()
+
+# lightmill_test(name SOURCES ... LIBRARIES ...) makes one GoogleTest program, registered as one
+# ctest entry per test case so that the counts are those of the cases.
+function(lightmill_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(test_${name} ${arg_SOURCES})
+  target_link_libraries(test_${name} PRIVATE lightmill_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(test_${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
+endfunction()
+
+# lightmill_fuzzer(name SOURCES ... LIBRARIES ...): a libFuzzer program fuzz_<name>.
+function(lightmill_fuzzer name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  if(LIGHTMILL_FUZZ)
+    add_executable(fuzz_${name} ${arg_SOURCES})
+    target_link_libraries(fuzz_${name} PRIVATE lightmill_flags ${arg_LIBRARIES})
+    target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  endif()
+endfunction()
