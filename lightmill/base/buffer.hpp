@@ -55,8 +55,9 @@ class Buffer {
         }
     };
     static T* allocate(std::size_t size) {
-        return size == 0 ? nullptr
-                         : static_cast<T*>(::operator new(size * sizeof(T), std::align_val_t{k_alignment_bytes}));
+        return size == 0
+                   ? nullptr
+                   : static_cast<T*>(::operator new(size * sizeof(T), std::align_val_t{k_alignment_bytes}));
     }
     std::unique_ptr<T, Free> data_;
     std::size_t size_ = 0;

@@ -16,14 +16,22 @@ std::string join(std::string_view a, std::string_view separator, std::string_vie
 
 std::string_view name(ErrorCode code) noexcept {
     switch (code) {
-        case ErrorCode::option: return "option";
-        case ErrorCode::format: return "format";
-        case ErrorCode::io: return "io";
-        case ErrorCode::device: return "device";
-        case ErrorCode::state: return "state";
-        case ErrorCode::range: return "range";
-        case ErrorCode::unavailable: return "unavailable";
-        case ErrorCode::interrupted: return "interrupted";
+        case ErrorCode::option:
+            return "option";
+        case ErrorCode::format:
+            return "format";
+        case ErrorCode::io:
+            return "io";
+        case ErrorCode::device:
+            return "device";
+        case ErrorCode::state:
+            return "state";
+        case ErrorCode::range:
+            return "range";
+        case ErrorCode::unavailable:
+            return "unavailable";
+        case ErrorCode::interrupted:
+            return "interrupted";
     }
     return "unknown";
 }

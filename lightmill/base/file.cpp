@@ -18,13 +18,18 @@ namespace {
 std::string advice_for(int error_number) {
     switch (error_number) {
         case ENOSPC:
-        case EDQUOT: return "free some space, or write elsewhere";
+        case EDQUOT:
+            return "free some space, or write elsewhere";
         case EACCES:
-        case EPERM: return "check the permissions of the file and its folder";
-        case ENOENT: return "check the path";
+        case EPERM:
+            return "check the permissions of the file and its folder";
+        case ENOENT:
+            return "check the path";
         case EMFILE:
-        case ENFILE: return "too many files are open; raise the limit (ulimit -n)";
-        default: return {};
+        case ENFILE:
+            return "too many files are open; raise the limit (ulimit -n)";
+        default:
+            return {};
     }
 }
 
@@ -48,7 +53,9 @@ FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
     }
     return *this;
 }
-FileDescriptor::~FileDescriptor() { close(); }
+FileDescriptor::~FileDescriptor() {
+    close();
+}
 void FileDescriptor::close() noexcept {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
@@ -57,29 +64,32 @@ void FileDescriptor::close() noexcept {
 FileDescriptor open_for_reading(const std::string& path) {
     FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file.is_open()) fail(path, "open", errno);
-    struct stat info {};
+    struct stat info{};
     if (::fstat(file.get(), &info) != 0) fail(path, "stat", errno);
     if (S_ISDIR(info.st_mode)) throw IoError(path, "open", EISDIR, "name a file");
     return file;
 }
 
 std::int64_t size_bytes(const FileDescriptor& file, const std::string& path) {
-    struct stat info {};
+    struct stat info{};
     if (::fstat(file.get(), &info) != 0) fail(path, "stat", errno);
     return info.st_size;
 }
 
-void read_exact(const FileDescriptor& file, const std::string& path, std::int64_t offset, std::span<std::byte> out) {
+void read_exact(const FileDescriptor& file, const std::string& path, std::int64_t offset,
+                std::span<std::byte> out) {
     std::size_t done = 0;
     while (done < out.size()) {
-        const auto n = ::pread(file.get(), out.data() + done, out.size() - done, offset + static_cast<std::int64_t>(done));
+        const auto n = ::pread(file.get(), out.data() + done, out.size() - done,
+                               offset + static_cast<std::int64_t>(done));
         if (n < 0) {
             if (errno == EINTR) continue;
             fail(path, "read", errno);
         }
         if (n == 0) {
-            throw FormatError(path, offset, fmt::format("the file ends {} bytes into a read of {}; it is truncated",
-                                                        done, out.size()));
+            throw FormatError(
+                path, offset,
+                fmt::format("the file ends {} bytes into a read of {}; it is truncated", done, out.size()));
         }
         done += static_cast<std::size_t>(n);
     }
@@ -115,7 +125,9 @@ MappedFile::~MappedFile() {
     if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-std::string partial_path(const std::string& path) { return path + ".partial"; }
+std::string partial_path(const std::string& path) {
+    return path + ".partial";
+}
 
 void require_writable(const std::string& path, bool overwrite) {
     namespace fs = std::filesystem;
@@ -128,7 +140,8 @@ void require_writable(const std::string& path, bool overwrite) {
     }
     auto folder = fs::path(path).parent_path();
     if (folder.empty()) folder = ".";
-    if (!fs::is_directory(folder, error)) throw IoError(folder.string(), "write to folder", ENOENT, "make the folder first");
+    if (!fs::is_directory(folder, error))
+        throw IoError(folder.string(), "write to folder", ENOENT, "make the folder first");
     if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(folder.string(), "write to folder", errno);
 }
 
@@ -161,7 +174,9 @@ std::string read_file(const std::string& path, std::int64_t limit_bytes) {
     const auto file = open_for_reading(path);
     const auto size = size_bytes(file, path);
     if (size > limit_bytes) {
-        throw FormatError(path, -1, fmt::format("found {} bytes, expected at most {} for a file of this kind", size, limit_bytes));
+        throw FormatError(
+            path, -1,
+            fmt::format("found {} bytes, expected at most {} for a file of this kind", size, limit_bytes));
     }
     std::string text(static_cast<std::size_t>(size), '\0');
     read_exact(file, path, 0, std::as_writable_bytes(std::span(text)));

@@ -30,8 +30,10 @@ class FileDescriptor {
 [[nodiscard]] FileDescriptor open_for_reading(const std::string& path);
 // Size in bytes of an open file.
 [[nodiscard]] std::int64_t size_bytes(const FileDescriptor& file, const std::string& path);
-// Reads exactly out.size() bytes at `offset`. Throws IoError; FormatError, naming both counts, where the file ends early.
-void read_exact(const FileDescriptor& file, const std::string& path, std::int64_t offset, std::span<std::byte> out);
+// Reads exactly out.size() bytes at `offset`. Throws IoError; FormatError, naming both counts, where the file
+// ends early.
+void read_exact(const FileDescriptor& file, const std::string& path, std::int64_t offset,
+                std::span<std::byte> out);
 // Writes all bytes at the current position. Throws IoError with advice for a full disk.
 void write_all(const FileDescriptor& file, const std::string& path, std::span<const std::byte> bytes);
 
@@ -62,6 +64,7 @@ void publish(const std::string& path);
 void write_file(const std::string& path, std::span<const std::byte> bytes);
 void write_file(const std::string& path, const std::string& text);
 // The whole content of a small file. Throws IoError; FormatError above `limit_bytes`.
-[[nodiscard]] std::string read_file(const std::string& path, std::int64_t limit_bytes = std::int64_t{64} << 20);
+[[nodiscard]] std::string read_file(const std::string& path,
+                                    std::int64_t limit_bytes = std::int64_t{64} << 20);
 
 }  // namespace lightmill

@@ -16,7 +16,9 @@ Xxh3::Xxh3() : state_(XXH3_createState()) {
     if (!state_) throw std::bad_alloc();
     reset();
 }
-void Xxh3::Free::operator()(void* state) const noexcept { XXH3_freeState(static_cast<XXH3_state_t*>(state)); }
+void Xxh3::Free::operator()(void* state) const noexcept {
+    XXH3_freeState(static_cast<XXH3_state_t*>(state));
+}
 void Xxh3::update(const void* data, std::size_t size) noexcept {
     if (size > 0) XXH3_128bits_update(static_cast<XXH3_state_t*>(state_.get()), data, size);
 }
@@ -27,12 +29,18 @@ Hash128 Xxh3::digest() const noexcept {
     std::memcpy(hash.data(), canonical.digest, hash.size());
     return hash;
 }
-void Xxh3::reset() noexcept { XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_.get())); }
+void Xxh3::reset() noexcept {
+    XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_.get()));
+}
 
 namespace {
-EVP_MD_CTX* context(void* state) { return static_cast<EVP_MD_CTX*>(state); }
+EVP_MD_CTX* context(void* state) {
+    return static_cast<EVP_MD_CTX*>(state);
+}
 void require(int ok, const char* call) {
-    if (ok != 1) throw Error(ErrorCode::unavailable, fmt::format("OpenSSL's {} failed; SHA-256 is needed for digests", call), call);
+    if (ok != 1)
+        throw Error(ErrorCode::unavailable,
+                    fmt::format("OpenSSL's {} failed; SHA-256 is needed for digests", call), call);
 }
 }  // namespace
 
@@ -40,7 +48,9 @@ Sha256::Sha256() : state_(EVP_MD_CTX_new()) {
     if (!state_) throw std::bad_alloc();
     require(EVP_DigestInit_ex(context(state_.get()), EVP_sha256(), nullptr), "EVP_DigestInit_ex");
 }
-void Sha256::Free::operator()(void* state) const noexcept { EVP_MD_CTX_free(context(state)); }
+void Sha256::Free::operator()(void* state) const noexcept {
+    EVP_MD_CTX_free(context(state));
+}
 void Sha256::update(const void* data, std::size_t size) {
     if (size > 0) require(EVP_DigestUpdate(context(state_.get()), data, size), "EVP_DigestUpdate");
 }

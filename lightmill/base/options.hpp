@@ -50,7 +50,8 @@ template <class T>
         return "text";
     } else {
         std::string text = std::is_integral_v<T> ? "a whole number" : "a number";
-        if (std::isfinite(info.minimum)) text += fmt::format(" {} {}", info.above_minimum ? "above" : "from", info.minimum);
+        if (std::isfinite(info.minimum))
+            text += fmt::format(" {} {}", info.above_minimum ? "above" : "from", info.minimum);
         if (std::isfinite(info.maximum)) text += fmt::format(" up to {}", info.maximum);
         return text;
     }
@@ -74,8 +75,10 @@ void check_options(const Options& options) {
         using T = std::remove_cvref_t<decltype(field)>;
         auto check = [&](auto value) {
             const auto x = static_cast<double>(value);
-            const bool inside = x <= info.maximum && (info.above_minimum ? x > info.minimum : x >= info.minimum);
-            if (!inside) throw OptionError(std::string(info.name), option_text(field), allowed_values(info, field));
+            const bool inside =
+                x <= info.maximum && (info.above_minimum ? x > info.minimum : x >= info.minimum);
+            if (!inside)
+                throw OptionError(std::string(info.name), option_text(field), allowed_values(info, field));
         };
         if constexpr (is_optional<T>::value) {
             if constexpr (std::is_arithmetic_v<typename T::value_type>) {

@@ -46,8 +46,9 @@ int quota_threads() {
 int available_threads() {
     cpu_set_t set;
     CPU_ZERO(&set);
-    int n = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                          : static_cast<int>(std::thread::hardware_concurrency());
+    int n = ::sched_getaffinity(0, sizeof set, &set) == 0
+                ? CPU_COUNT(&set)
+                : static_cast<int>(std::thread::hardware_concurrency());
     if (const int quota = quota_threads(); quota > 0) n = std::min(n, quota);
     return std::max(n, 1);
 }

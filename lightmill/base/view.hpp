@@ -24,11 +24,14 @@ class View {
     // A view of T is a view of const T.
     template <class U>
         requires(std::is_same_v<const U, T>)
-    constexpr View(const View<U, Rank, Space>& other) noexcept : data_(other.data()), extents_(other.extents()) {}
+    constexpr View(const View<U, Rank, Space>& other) noexcept
+        : data_(other.data()), extents_(other.extents()) {}
 
     [[nodiscard]] constexpr T* data() const noexcept { return data_; }
     [[nodiscard]] constexpr const Extents& extents() const noexcept { return extents_; }
-    [[nodiscard]] constexpr std::int64_t extent(std::size_t dimension) const noexcept { return extents_[dimension]; }
+    [[nodiscard]] constexpr std::int64_t extent(std::size_t dimension) const noexcept {
+        return extents_[dimension];
+    }
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
         std::int64_t n = 1;
         for (auto e : extents_) n *= e;

@@ -1,0 +1,76 @@
+#pragma once
+// Frames and a pedestal in, photon clusters out. The definition is in docs/algorithms/clusters.md.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lightmill/clusters/find/batch.hpp"
+#include "lightmill/clusters/find/options.hpp"
+#include "lightmill/clusters/pedestal/pedestal.hpp"
+#include "lightmill/frames/source.hpp"
+
+namespace lightmill::clusters {
+
+// Backends that run on this machine, best first: instruction sets of simd, then reference.
+[[nodiscard]] std::vector<std::string_view> available_backends();
+
+// Pixel·frames that were absent because of their value, pixels used in every frame apart.
+struct AbsentCounts {
+    std::uint64_t absent_value = 0;  // held the absent value (lost packets among them)
+    std::uint64_t gain_bits = 0;     // were in another gain
+    std::uint64_t lost_packets = 0;  // of packets or ports that never came, as the source counted them
+    friend bool operator==(const AbsentCounts&, const AbsentCounts&) = default;
+};
+
+// Everything that the answer for later frames depends on. Exists between epochs only.
+struct FinderState {
+    std::uint64_t frames = 0;   // delivered so far
+    std::vector<Model> models;  // one; with rule per_stream one a stream
+    // Rule raster keeps sums in double instead of a model; (rows × columns) each, else empty.
+    std::vector<double> raster_sum, raster_square;
+    AbsentCounts absent;
+    std::vector<std::uint32_t> negatives;  // (rows × columns) frames in which the pixel was negative
+};
+
+class Finder {
+  public:
+    // module_rows, module_columns: first row (column) of each module but the first; windows do not
+    // cross them. Throws OptionError; Error(unavailable) for a backend that this machine lacks.
+    Finder(const Pedestal& pedestal, const FindOptions& options, const SpeedOptions& speed = {},
+           std::span<const std::int64_t> module_rows = {}, std::span<const std::int64_t> module_columns = {});
+    // Goes on from a state of the same pedestal and options.
+    Finder(const Pedestal& pedestal, const FindOptions& options, const SpeedOptions& speed,
+           const FinderState& state, std::span<const std::int64_t> module_rows = {},
+           std::span<const std::int64_t> module_columns = {});
+    Finder(Finder&&) noexcept;
+    Finder& operator=(Finder&&) noexcept;
+    ~Finder();
+
+    // Clusters of the block's frames, which follow those of the call before. The pixels are read
+    // during the call only. Throws Error(state), losing nothing, while all batches are held;
+    // Error(range) where payload int16 cannot hold a residual, naming it; after that the
+    // finder cannot go on.
+    [[nodiscard]] Batch find(const frames::Block& block);
+    // Ends a short last epoch: applies its samples. find() may not be called after it.
+    void finish();
+
+    [[nodiscard]] std::uint64_t frames() const noexcept;  // delivered so far
+    [[nodiscard]] bool between_epochs() const noexcept;
+    // Throws Error(state) inside an epoch.
+    [[nodiscard]] FinderState state() const;
+    // Of the models as they are now; inside an epoch, as they will be at its end if it ended now.
+    [[nodiscard]] std::string model_digest() const;
+    [[nodiscard]] const AbsentCounts& absent() const noexcept;
+    [[nodiscard]] std::span<const std::uint32_t> negatives() const noexcept;  // (rows × columns)
+    [[nodiscard]] std::string_view backend() const noexcept;                  // what runs, by its full name
+    [[nodiscard]] int threads() const noexcept;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lightmill::clusters
