@@ -1,0 +1,431 @@
+// The vector kernel, written once and compiled for every instruction set.
+//
+// One pass a frame. Row r of residuals is computed once, from the model before this frame, into a
+// ring of `height` rows; then row r − height/2 is judged from the ring and its background learns in
+// place, since nothing that follows needs its old model. Column sums run top to bottom and totals left
+// to right, as the definition asks; maxima may be taken in any order.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lightmill/clusters/find/find_simd.cpp"
+// SSSE3 adds nothing over SSE4 here, nor AVX3_DL over AVX3.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "lightmill/clusters/find/find_simd_internal.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace lightmill::clusters::detail {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using F = hn::ScalableTag<float>;
+using I = hn::RebindToSigned<F>;
+using U16 = hn::Rebind<std::uint16_t, F>;
+constexpr std::int64_t k_lanes = static_cast<std::int64_t>(hn::MaxLanes(F()));
+static_assert(k_lanes <= RowLayout::k_vector && 64 % k_lanes == 0);
+
+template <class D>
+HWY_INLINE std::uint64_t mask_bits(D d, hn::Mask<D> mask) {
+    std::uint64_t bits = 0;
+    std::array<std::uint8_t, 8> bytes{};
+    hn::StoreMaskBits(d, mask, bytes.data());
+    std::memcpy(&bits, bytes.data(), sizeof bits);
+    return bits;
+}
+
+// WIDTH and HEIGHT fixed where they are common, 0 where they come from the options.
+template <int WIDTH, int HEIGHT, bool ABSENT>
+class Band {
+  public:
+    explicit Band(const BandFrame& band) : b_(band) {}
+
+    void run() {
+        for (std::size_t i = 0; i + 1 < b_.module_rows.size(); ++i) {
+            const auto first = std::max(b_.module_rows[i], b_.first_row);
+            const auto last = std::min(b_.module_rows[i + 1], b_.last_row);
+            if (first < last) run_module(b_.module_rows[i], b_.module_rows[i + 1], first, last);
+        }
+    }
+
+  private:
+    HWY_INLINE int width() const { return WIDTH > 0 ? WIDTH : b_.window.width; }
+    HWY_INLINE int height() const { return HEIGHT > 0 ? HEIGHT : b_.window.height; }
+
+    // Rows first … last - 1 of the module of rows top … bottom - 1.
+    void run_module(std::int64_t top, std::int64_t bottom, std::int64_t first, std::int64_t last) {
+        const std::int64_t dy = height() / 2;
+        for (auto r = std::max(top, first - dy); r < std::min(bottom, first + dy); ++r) residuals(r);
+        for (auto y = first; y < last; ++y) {
+            if (y + dy < bottom) residuals(y + dy);
+            for (int i = 0; i < height(); ++i) {
+                const auto r = y - dy + i;
+                window_rows_[static_cast<std::size_t>(i)] =
+                    r >= top && r < bottom ? ring_row(r) : b_.work->zero.data();
+            }
+            b_.found->reserve(static_cast<std::size_t>(b_.shape.columns),
+                              static_cast<std::size_t>(b_.window.cells()), b_.payload);
+            for (const auto& segment : b_.layout->segments) {
+                columns(segment);
+                judge(segment, y);
+                emit(segment, y);
+            }
+        }
+    }
+
+    float* ring_row(std::int64_t row) const {
+        return b_.work->ring.data() + (row % height()) * b_.layout->stride;
+    }
+
+    const float* mean_row(std::int64_t row) const {
+        const auto stride = b_.layout->stride;
+        if (row < b_.first_row) return b_.above + (row - (b_.first_row - height() / 2)) * stride;
+        if (row >= b_.last_row) return b_.below + (row - b_.last_row) * stride;
+        return b_.mean + row * stride;
+    }
+
+    // v = float(F − X₀) − m of one row, 0 in the room beside the columns.
+    void residuals(std::int64_t row) {
+        const F f;
+        const U16 u16;
+        const float* mean = mean_row(row);
+        const Pixel* offset = b_.offset + row * b_.layout->stride;
+        float* out = ring_row(row);
+        const bool count = ABSENT && row >= b_.first_row && row < b_.last_row;
+        for (const auto& segment : b_.layout->segments) {
+            const Pixel* frame = b_.frame + row * b_.shape.columns + segment.first_column;
+            const auto whole = segment.columns / k_lanes * k_lanes;
+            std::int64_t x = 0;
+            for (; x < whole; x += k_lanes) {
+                const auto at = segment.position + x;
+                hn::StoreU(residual(hn::LoadU(u16, frame + x), hn::LoadU(u16, offset + at),
+                                    hn::LoadU(f, mean + at), k_lanes, count),
+                           f, out + at);
+            }
+            if (const auto rest = segment.columns - whole; rest > 0) {
+                // The image ends here, and perhaps its memory.
+                std::array<Pixel, RowLayout::k_vector> tail{};
+                std::memcpy(tail.data(), frame + x, static_cast<std::size_t>(rest) * sizeof(Pixel));
+                const auto at = segment.position + x;
+                const auto v = residual(hn::LoadU(u16, tail.data()), hn::LoadU(u16, offset + at),
+                                        hn::LoadU(f, mean + at), rest, count);
+                hn::StoreU(hn::IfThenElseZero(hn::FirstN(f, static_cast<std::size_t>(rest)), v), f, out + at);
+            }
+        }
+    }
+
+    HWY_INLINE hn::Vec<F> residual(hn::Vec<U16> pixel, hn::Vec<U16> offset, hn::Vec<F> mean,
+                                   std::int64_t lanes, bool count) {
+        const F f;
+        const I i;
+        const auto raw = hn::PromoteTo(i, pixel);
+        const auto v = hn::Sub(hn::ConvertTo(f, hn::Sub(raw, hn::PromoteTo(i, offset))), mean);
+        if constexpr (!ABSENT) {
+            return v;
+        } else {
+            const auto used = hn::Eq(v, v);
+            const auto lost = hn::And(hn::RebindMask(f, hn::Eq(raw, hn::Set(i, b_.absent_value))), used);
+            const auto other_gain = hn::AndNot(
+                lost, hn::And(hn::RebindMask(f, hn::Ne(hn::And(raw, hn::Set(i, b_.gain_mask)), hn::Zero(i))),
+                              used));
+            const auto present = hn::AndNot(lost, hn::AndNot(other_gain, used));
+            if (count && !hn::AllFalse(f, hn::Or(lost, other_gain))) {
+                const auto inside = hn::FirstN(f, static_cast<std::size_t>(lanes));
+                b_.absent->absent_value += hn::CountTrue(f, hn::And(lost, inside));
+                b_.absent->gain_bits += hn::CountTrue(f, hn::And(other_gain, inside));
+            }
+            return hn::IfThenElse(present, v, hn::Set(f, -0.0F));
+        }
+    }
+
+    // t_c and the maximum of each column of the window rows.
+    void columns(const RowLayout::Segment& segment) {
+        const F f;
+        float* total = b_.work->total.data();
+        float* maximum = b_.work->maximum.data();
+        const auto end = segment.position + segment.columns;
+        for (auto x = segment.position; x < end; x += k_lanes) {
+            auto t = hn::LoadU(f, window_rows_[0] + x);
+            auto m = hn::Max(t, hn::Zero(f));
+            for (int i = 1; i < height(); ++i) {
+                const auto v = hn::LoadU(f, window_rows_[static_cast<std::size_t>(i)] + x);
+                t = hn::Add(t, v);
+                m = hn::Max(m, v);
+            }
+            hn::StoreU(t, f, total + x);
+            hn::StoreU(m, f, maximum + x);
+        }
+    }
+
+    // Tests every pixel of row y; background learns at once, peaks go to a bitmap.
+    void judge(const RowLayout::Segment& segment, std::int64_t y) {
+        const F f;
+        const auto zero = hn::Zero(f);
+        const auto threshold = hn::Set(f, b_.constants.threshold);
+        const auto cells = hn::Set(f, b_.constants.cells);
+        const auto gain = hn::Set(f, b_.constants.gain);
+        const auto keep = hn::Set(f, b_.constants.keep);
+        const float* centre = window_rows_[static_cast<std::size_t>(height() / 2)];
+        const std::int64_t dx = width() / 2;
+        const float* total = b_.work->total.data() - dx;
+        const float* maximum = b_.work->maximum.data() - dx;
+        const auto row = y * b_.layout->stride;
+        const bool learns_in_place = b_.learn_mean == b_.mean;
+        std::uint64_t* peaks = b_.work->peaks.data();
+        std::uint64_t word = 0;
+        const auto end = segment.columns;
+        for (std::int64_t x = 0; x < end; x += k_lanes) {
+            const auto at = segment.position + x;
+            auto sum = hn::LoadU(f, total + at);
+            auto most = hn::LoadU(f, maximum + at);
+            for (int i = 1; i < width(); ++i) {
+                sum = hn::Add(sum, hn::LoadU(f, total + at + i));
+                most = hn::Max(most, hn::LoadU(f, maximum + at + i));
+            }
+            const auto v = hn::LoadU(f, centre + at);
+            const auto s = hn::LoadU(f, b_.variance + row + at);
+            const auto q = hn::Mul(threshold, s);
+            const auto square = hn::Mul(v, v);
+            // `most` is at least 0, and 0·0 > q never holds: M > 0 needs no test of its own. The
+            // same for S once negative sums are set to 0.
+            const auto positive_sum = hn::Max(sum, zero);
+            const auto peak = hn::Gt(hn::Mul(most, most), q);
+            const auto spread = hn::Gt(hn::Mul(positive_sum, positive_sum), hn::Mul(cells, q));
+            const auto fires = hn::Or(peak, spread);
+            const auto negative = hn::And(hn::Lt(v, zero), hn::Gt(square, q));
+            auto photon = hn::And(fires, hn::Eq(v, most));
+            auto background = hn::Not(hn::Or(fires, negative));
+            auto negative_here = negative;
+            if constexpr (ABSENT) {
+                const I i;
+                const auto absent = hn::RebindMask(
+                    f, hn::Eq(hn::BitCast(i, v), hn::Set(i, std::numeric_limits<std::int32_t>::min())));
+                photon = hn::AndNot(absent, photon);
+                background = hn::AndNot(absent, background);
+            }
+            if (x + k_lanes > end) {
+                const auto inside = hn::FirstN(f, static_cast<std::size_t>(end - x));
+                photon = hn::And(photon, inside);
+                background = hn::And(background, inside);
+                negative_here = hn::And(negative, inside);
+            }
+            if (HWY_UNLIKELY(!hn::AllFalse(f, negative_here))) {
+                auto bits = mask_bits(f, negative_here);
+                std::uint32_t* counts = b_.negatives + y * b_.shape.columns + segment.first_column + x;
+                for (; bits != 0; bits &= bits - 1) ++counts[std::countr_zero(bits)];
+            }
+            if (learns_in_place) {
+                const auto m = hn::LoadU(f, b_.mean + row + at);
+                learn(m, s, v, background, gain, keep, row + at);
+            } else {
+                // v as the learning model sees it: that of the mean it has now.
+                const auto m = hn::LoadU(f, b_.learn_mean + row + at);
+                const auto late_s = hn::LoadU(f, b_.learn_variance + row + at);
+                learn(m, late_s, late_residual(y, segment, x, m), background, gain, keep, row + at);
+            }
+            word |= mask_bits(f, photon) << (x % 64);
+            if ((x + k_lanes) % 64 == 0) {
+                peaks[x / 64] = word;
+                word = 0;
+            }
+        }
+        // Vectors may end before the word does.
+        if (((end + k_lanes - 1) / k_lanes * k_lanes) % 64 != 0) peaks[end / 64] = word;
+    }
+
+    HWY_INLINE void learn(hn::Vec<F> m, hn::Vec<F> s, hn::Vec<F> v, hn::Mask<F> background, hn::Vec<F> gain,
+                          hn::Vec<F> keep, std::int64_t at) {
+        const F f;
+        const auto mean = hn::Add(m, hn::Mul(v, gain));
+        const auto variance = hn::Mul(keep, hn::Add(s, hn::Mul(hn::Mul(v, v), gain)));
+        hn::StoreU(hn::IfThenElse(background, mean, m), f, b_.learn_mean + at);
+        hn::StoreU(hn::IfThenElse(background, variance, s), f, b_.learn_variance + at);
+    }
+
+    HWY_INLINE hn::Vec<F> late_residual(std::int64_t y, const RowLayout::Segment& segment, std::int64_t x,
+                                        hn::Vec<F> mean) const {
+        const F f;
+        const I i;
+        const U16 u16;
+        const Pixel* frame = b_.frame + y * b_.shape.columns + segment.first_column + x;
+        std::array<Pixel, RowLayout::k_vector> tail{};
+        if (const auto rest = segment.columns - x; rest < k_lanes) {
+            std::memcpy(tail.data(), frame, static_cast<std::size_t>(rest) * sizeof(Pixel));
+            frame = tail.data();
+        }
+        const auto raw = hn::PromoteTo(i, hn::LoadU(u16, frame));
+        const auto offset =
+            hn::PromoteTo(i, hn::LoadU(u16, b_.offset + y * b_.layout->stride + segment.position + x));
+        return hn::Sub(hn::ConvertTo(f, hn::Sub(raw, offset)), mean);
+    }
+
+    // The narrowest vector that holds a window's row in few stores.
+    static constexpr std::size_t k_cell_lanes = WIDTH > 0 && WIDTH <= 4   ? 4
+                                                : WIDTH > 0 && WIDTH <= 8 ? 8
+                                                                          : 16;
+    using CF = hn::CappedTag<float, k_cell_lanes>;
+
+    void emit(const RowLayout::Segment& segment, std::int64_t y) {
+        const std::uint64_t* peaks = b_.work->peaks.data();
+        for (std::int64_t word = 0; word * 64 < segment.columns; ++word) {
+            for (auto bits = peaks[word]; bits != 0; bits &= bits - 1) {
+                const std::int64_t x = word * 64 + std::countr_zero(bits);
+                if (b_.payload == Payload::int32) {
+                    emit_one(segment, y, x, b_.found->residuals.data());
+                } else {
+                    emit_one(segment, y, x, b_.found->residuals16.data());
+                }
+            }
+        }
+    }
+
+    // Whole vectors are stored: what runs over a row of the window is overwritten by the next one.
+    template <class Cell>
+    HWY_INLINE void emit_one(const RowLayout::Segment& segment, std::int64_t y, std::int64_t x,
+                             Cell* residuals) {
+        const CF f;
+        const hn::RebindToSigned<CF> i32;
+        constexpr auto lanes = static_cast<int>(hn::MaxLanes(CF()));
+        auto& found = *b_.found;
+        const int dx = width() / 2;
+        const int dy = height() / 2;
+        const auto at = segment.position + x - dx;
+        const auto v = hn::Set(f, window_rows_[static_cast<std::size_t>(dy)][at + dx]);
+        Cell* out = residuals + found.count * static_cast<std::size_t>(width() * height());
+        bool earlier_equal = false;
+        for (int r = 0; r < height(); ++r) {
+            const float* in = window_rows_[static_cast<std::size_t>(r)] + at;
+            const int earlier = r < dy    ? width()
+                                : r == dy ? dx
+                                          : 0;  // cells before the centre in raster order
+            for (int c = 0; c < width(); c += lanes) {
+                const auto cells = hn::LoadU(f, in + c);
+                if (c < earlier) {
+                    const auto before = hn::FirstN(f, static_cast<std::size_t>(earlier - c));
+                    earlier_equal |= !hn::AllFalse(f, hn::And(before, hn::Eq(cells, v)));
+                }
+                const auto rounded = hn::NearestInt(cells);
+                if constexpr (sizeof(Cell) == sizeof(std::int32_t)) {
+                    hn::StoreU(rounded, i32, out + r * width() + c);
+                } else {
+                    const hn::Rebind<std::int16_t, CF> i16;
+                    const auto narrow = hn::DemoteTo(i16, rounded);
+                    const auto same = hn::Eq(hn::PromoteTo(i32, narrow), rounded);
+                    const auto inside = hn::FirstN(i32, static_cast<std::size_t>(width() - c));
+                    if (HWY_UNLIKELY(!hn::AllFalse(i32, hn::AndNot(same, inside))))
+                        misfit(in, y - dy + r, segment, x - dx);
+                    hn::StoreU(narrow, i16, out + r * width() + c);
+                }
+            }
+        }
+        if (earlier_equal && !b_.ties_all) return;
+        if constexpr (sizeof(Cell) == sizeof(std::int16_t)) {
+            if (pending_.found && !b_.misfit->found) *b_.misfit = pending_;
+            pending_ = {};
+        }
+        found.rows[found.count] = static_cast<std::uint32_t>(y);
+        found.columns[found.count] = static_cast<std::uint32_t>(segment.first_column + x);
+        ++found.count;
+    }
+
+    // Notes the first cell of a window's row that int16 cannot hold.
+    void misfit(const float* in, std::int64_t row, const RowLayout::Segment& segment, std::int64_t x) {
+        for (int c = 0; c < width() && !pending_.found; ++c) {
+            const float rounded = __builtin_rintf(in[c]);
+            if (rounded < -32768.0F || rounded > 32767.0F) {
+                pending_ = {true, static_cast<std::int64_t>(rounded), row, segment.first_column + x + c};
+            }
+        }
+    }
+
+    const BandFrame& b_;
+    std::array<const float*, k_max_window> window_rows_{};
+    Misfit pending_;  // of the cluster being written, which a tie may still drop
+};
+
+template <int WIDTH, int HEIGHT>
+void run_window(const BandFrame& band) {
+    if (band.any_absent) {
+        Band<WIDTH, HEIGHT, true>(band).run();
+    } else {
+        Band<WIDTH, HEIGHT, false>(band).run();
+    }
+}
+
+void run_band(const BandFrame& band) {
+    if (band.window == Window{3, 3}) return run_window<3, 3>(band);
+    if (band.window == Window{5, 5}) return run_window<5, 5>(band);
+    if (band.window == Window{7, 7}) return run_window<7, 7>(band);
+    if (band.window == Window{9, 9}) return run_window<9, 9>(band);
+    run_window<0, 0>(band);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lightmill::clusters::detail
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lightmill::clusters::detail {
+namespace {
+
+struct Compiled {
+    std::int64_t target;
+    SimdTarget entry;
+};
+
+// Every instruction set this was compiled for, best first.
+constexpr Compiled k_compiled[] = {
+#if HWY_TARGETS & HWY_AVX3
+    {HWY_AVX3, {"simd_avx512", &N_AVX3::run_band}},
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    {HWY_AVX2, {"simd_avx2", &N_AVX2::run_band}},
+#endif
+#if HWY_TARGETS & HWY_SSE4
+    {HWY_SSE4, {"simd_sse4", &N_SSE4::run_band}},
+#endif
+#if HWY_TARGETS & HWY_NEON
+    {HWY_NEON, {"simd_neon", &N_NEON::run_band}},
+#endif
+#if HWY_TARGETS & HWY_EMU128
+    {HWY_EMU128, {"simd_portable", &N_EMU128::run_band}},
+#endif
+};
+
+std::vector<SimdTarget> supported() {
+    std::vector<SimdTarget> targets;
+    for (const auto& compiled : k_compiled) {
+        if ((hwy::SupportedTargets() & compiled.target) != 0) targets.push_back(compiled.entry);
+    }
+    return targets;
+}
+
+}  // namespace
+
+std::span<const SimdTarget> simd_targets() {
+    static const std::vector<SimdTarget> targets = supported();
+    return targets;
+}
+
+RowLayout::RowLayout(std::span<const std::int64_t> module_columns) {
+    for (std::size_t i = 0; i + 1 < module_columns.size(); ++i) {
+        const auto columns = module_columns[i + 1] - module_columns[i];
+        segments.push_back({module_columns[i], columns, stride + k_room_left});
+        stride += k_room_left + (columns + k_vector - 1) / k_vector * k_vector + k_room_right;
+    }
+}
+
+Workspace::Workspace(const RowLayout& layout, const Window& window)
+    : ring(static_cast<std::size_t>(layout.stride * window.height), 0.0F),
+      zero(static_cast<std::size_t>(layout.stride), 0.0F),
+      total(static_cast<std::size_t>(layout.stride), 0.0F),
+      maximum(static_cast<std::size_t>(layout.stride), 0.0F),
+      peaks(static_cast<std::size_t>(layout.stride / 64 + 1), 0) {}
+
+}  // namespace lightmill::clusters::detail
+#endif  // HWY_ONCE
