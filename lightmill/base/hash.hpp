@@ -20,9 +20,9 @@ class Xxh3 {
   public:
     Xxh3();
     void update(const void* data, std::size_t size) noexcept;
-    template <class T>
+    template <class T, std::size_t N>
         requires std::is_trivially_copyable_v<T>
-    void update(std::span<T> values) noexcept {
+    void update(std::span<T, N> values) noexcept {
         update(values.data(), values.size_bytes());
     }
     // The hash of all bytes since construction or the last reset().
@@ -41,9 +41,9 @@ class Sha256 {
   public:
     Sha256();
     void update(const void* data, std::size_t size);
-    template <class T>
+    template <class T, std::size_t N>
         requires std::is_trivially_copyable_v<T>
-    void update(std::span<T> values) {
+    void update(std::span<T, N> values) {
         update(values.data(), values.size_bytes());
     }
     // Lower-case hexadecimal, 64 characters. The stream goes on: more may be added after it.

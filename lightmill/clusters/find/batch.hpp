@@ -17,7 +17,7 @@ namespace lightmill::clusters {
 // in ADU; cells outside the image or absent are 0. One of the two residual spans is empty,
 // by payload.
 struct ClustersView {
-    Window window;
+    Window window = {};
     std::uint64_t first_index = 0;              // frames delivered before these
     std::span<const std::uint64_t> numbers;     // (frames) the detector's frame numbers
     std::span<const std::uint64_t> offsets;     // (frames + 1), the first is 0
@@ -42,7 +42,7 @@ struct ClustersView {
 
 // The same, owning its memory.
 struct Clusters {
-    Window window;
+    Window window = {};
     std::uint64_t first_index = 0;
     std::vector<std::uint64_t> numbers;
     std::vector<std::uint64_t> offsets{0};

@@ -400,7 +400,8 @@ constexpr Compiled k_compiled[] = {
 std::vector<SimdTarget> supported() {
     std::vector<SimdTarget> targets;
     for (const auto& compiled : k_compiled) {
-        if ((hwy::SupportedTargets() & compiled.target) != 0) targets.push_back(compiled.entry);
+        if (compiled.target == HWY_EMU128 || (hwy::SupportedTargets() & compiled.target) != 0)
+            targets.push_back(compiled.entry);
     }
     return targets;
 }

@@ -42,7 +42,7 @@ enum class Payload { int32, int16 };
 [[nodiscard]] std::span<const std::string_view> names(Payload);
 
 struct FindOptions {
-    Window window;
+    Window window = {};
     double n_sigma = 5;
     std::int64_t epoch = 1;      // frames judged with one model
     std::int64_t memory = 1000;  // frames that the running background remembers

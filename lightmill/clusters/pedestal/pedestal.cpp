@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t k_max_frames = std::uint64_t{1} << 24;
 constexpr std::uint64_t k_frames_a_read = 64;
 
-using Wide = unsigned __int128;
+__extension__ using Wide = unsigned __int128;
 
 }  // namespace
 
