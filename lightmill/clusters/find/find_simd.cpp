@@ -16,6 +16,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "lightmill/clusters/find/find_simd_internal.hpp"
 
@@ -30,11 +31,13 @@ using U16 = hn::Rebind<std::uint16_t, F>;
 constexpr std::int64_t k_lanes = static_cast<std::int64_t>(hn::MaxLanes(F()));
 static_assert(k_lanes <= RowLayout::k_vector && 64 % k_lanes == 0);
 
+// Bit i is lane i. The store and the load behind it are of one size, or the load would wait.
 template <class D>
 HWY_INLINE std::uint64_t mask_bits(D d, hn::Mask<D> mask) {
-    std::uint64_t bits = 0;
-    std::array<std::uint8_t, 8> bytes{};
+    using Bits = std::conditional_t<(hn::MaxLanes(D()) > 8), std::uint16_t, std::uint8_t>;
+    std::array<std::uint8_t, 8> bytes;
     hn::StoreMaskBits(d, mask, bytes.data());
+    Bits bits;
     std::memcpy(&bits, bytes.data(), sizeof bits);
     return bits;
 }
@@ -60,6 +63,7 @@ class Band {
     // Rows first … last - 1 of the module of rows top … bottom - 1.
     void run_module(std::int64_t top, std::int64_t bottom, std::int64_t first, std::int64_t last) {
         const std::int64_t dy = height() / 2;
+        const bool in_place = b_.learn_mean == b_.mean;
         for (auto r = std::max(top, first - dy); r < std::min(bottom, first + dy); ++r) residuals(r);
         for (auto y = first; y < last; ++y) {
             if (y + dy < bottom) residuals(y + dy);
@@ -72,7 +76,11 @@ class Band {
                               static_cast<std::size_t>(b_.window.cells()), b_.payload);
             for (const auto& segment : b_.layout->segments) {
                 columns(segment);
-                judge(segment, y);
+                if (in_place) {
+                    judge<true>(segment, y);
+                } else {
+                    judge<false>(segment, y);
+                }
                 emit(segment, y);
             }
         }
@@ -146,14 +154,17 @@ class Band {
     // t_c and the maximum of each column of the window rows.
     void columns(const RowLayout::Segment& segment) {
         const F f;
-        float* total = b_.work->total.data();
-        float* maximum = b_.work->maximum.data();
+        // Locals, since the compiler must assume that vector stores reach members.
+        const auto rows = window_rows_;
+        float* const total = b_.work->total.data();
+        float* const maximum = b_.work->maximum.data();
+        const int height = this->height();
         const auto end = segment.position + segment.columns;
         for (auto x = segment.position; x < end; x += k_lanes) {
-            auto t = hn::LoadU(f, window_rows_[0] + x);
+            auto t = hn::LoadU(f, rows[0] + x);
             auto m = hn::Max(t, hn::Zero(f));
-            for (int i = 1; i < height(); ++i) {
-                const auto v = hn::LoadU(f, window_rows_[static_cast<std::size_t>(i)] + x);
+            for (int i = 1; i < height; ++i) {
+                const auto v = hn::LoadU(f, rows[static_cast<std::size_t>(i)] + x);
                 t = hn::Add(t, v);
                 m = hn::Max(m, v);
             }
@@ -162,7 +173,9 @@ class Band {
         }
     }
 
-    // Tests every pixel of row y; background learns at once, peaks go to a bitmap.
+    // Tests every pixel of row y; background learns at once, peaks go to a bitmap. IN_PLACE: the model
+    // that judges learns, as with epoch 1.
+    template <bool IN_PLACE>
     void judge(const RowLayout::Segment& segment, std::int64_t y) {
         const F f;
         const auto zero = hn::Zero(f);
@@ -175,20 +188,23 @@ class Band {
         const float* total = b_.work->total.data() - dx;
         const float* maximum = b_.work->maximum.data() - dx;
         const auto row = y * b_.layout->stride;
-        const bool learns_in_place = b_.learn_mean == b_.mean;
-        std::uint64_t* peaks = b_.work->peaks.data();
+        const float* const variance = b_.variance + row;
+        float* const learn_mean = b_.learn_mean + row;
+        float* const learn_variance = b_.learn_variance + row;
+        const int width = this->width();
+        std::uint64_t* const peaks = b_.work->peaks.data();
         std::uint64_t word = 0;
         const auto end = segment.columns;
         for (std::int64_t x = 0; x < end; x += k_lanes) {
             const auto at = segment.position + x;
             auto sum = hn::LoadU(f, total + at);
             auto most = hn::LoadU(f, maximum + at);
-            for (int i = 1; i < width(); ++i) {
+            for (int i = 1; i < width; ++i) {
                 sum = hn::Add(sum, hn::LoadU(f, total + at + i));
                 most = hn::Max(most, hn::LoadU(f, maximum + at + i));
             }
             const auto v = hn::LoadU(f, centre + at);
-            const auto s = hn::LoadU(f, b_.variance + row + at);
+            const auto s = hn::LoadU(f, variance + at);
             const auto q = hn::Mul(threshold, s);
             const auto square = hn::Mul(v, v);
             // `most` is at least 0, and 0·0 > q never holds: M > 0 needs no test of its own. The
@@ -219,15 +235,18 @@ class Band {
                 std::uint32_t* counts = b_.negatives + y * b_.shape.columns + segment.first_column + x;
                 for (; bits != 0; bits &= bits - 1) ++counts[std::countr_zero(bits)];
             }
-            if (learns_in_place) {
-                const auto m = hn::LoadU(f, b_.mean + row + at);
-                learn(m, s, v, background, gain, keep, row + at);
-            } else {
-                // v as the learning model sees it: that of the mean it has now.
-                const auto m = hn::LoadU(f, b_.learn_mean + row + at);
-                const auto late_s = hn::LoadU(f, b_.learn_variance + row + at);
-                learn(m, late_s, late_residual(y, segment, x, m), background, gain, keep, row + at);
+            const auto m = hn::LoadU(f, learn_mean + at);
+            auto late_v = v;
+            auto late_s = s;
+            if constexpr (!IN_PLACE) {
+                // v as the learning model sees it: of the mean that it has now.
+                late_v = late_residual(y, segment, x, m);
+                late_s = hn::LoadU(f, learn_variance + at);
             }
+            const auto new_m = hn::Add(m, hn::Mul(late_v, gain));
+            const auto new_s = hn::Mul(keep, hn::Add(late_s, hn::Mul(hn::Mul(late_v, late_v), gain)));
+            hn::StoreU(hn::IfThenElse(background, new_m, m), f, learn_mean + at);
+            hn::StoreU(hn::IfThenElse(background, new_s, late_s), f, learn_variance + at);
             word |= mask_bits(f, photon) << (x % 64);
             if ((x + k_lanes) % 64 == 0) {
                 peaks[x / 64] = word;
@@ -236,15 +255,6 @@ class Band {
         }
         // Vectors may end before the word does.
         if (((end + k_lanes - 1) / k_lanes * k_lanes) % 64 != 0) peaks[end / 64] = word;
-    }
-
-    HWY_INLINE void learn(hn::Vec<F> m, hn::Vec<F> s, hn::Vec<F> v, hn::Mask<F> background, hn::Vec<F> gain,
-                          hn::Vec<F> keep, std::int64_t at) {
-        const F f;
-        const auto mean = hn::Add(m, hn::Mul(v, gain));
-        const auto variance = hn::Mul(keep, hn::Add(s, hn::Mul(hn::Mul(v, v), gain)));
-        hn::StoreU(hn::IfThenElse(background, mean, m), f, b_.learn_mean + at);
-        hn::StoreU(hn::IfThenElse(background, variance, s), f, b_.learn_variance + at);
     }
 
     HWY_INLINE hn::Vec<F> late_residual(std::int64_t y, const RowLayout::Segment& segment, std::int64_t x,
@@ -373,6 +383,8 @@ HWY_AFTER_NAMESPACE();
 namespace lightmill::clusters::detail {
 namespace {
 
+constexpr std::int64_t k_any_machine = 0;
+
 struct Compiled {
     std::int64_t target;
     SimdTarget entry;
@@ -393,14 +405,17 @@ constexpr Compiled k_compiled[] = {
     {HWY_NEON, {"simd_neon", &N_NEON::run_band}},
 #endif
 #if HWY_TARGETS & HWY_EMU128
-    {HWY_EMU128, {"simd_portable", &N_EMU128::run_band}},
+    {k_any_machine, {"simd_portable", &N_EMU128::run_band}},
+#endif
+#if HWY_TARGETS & HWY_SCALAR
+    {k_any_machine, {"simd_portable", &N_SCALAR::run_band}},
 #endif
 };
 
 std::vector<SimdTarget> supported() {
     std::vector<SimdTarget> targets;
     for (const auto& compiled : k_compiled) {
-        if (compiled.target == HWY_EMU128 || (hwy::SupportedTargets() & compiled.target) != 0)
+        if (compiled.target == k_any_machine || (hwy::SupportedTargets() & compiled.target) != 0)
             targets.push_back(compiled.entry);
     }
     return targets;
