@@ -1,7 +1,11 @@
 #include "lightmill/frames/frame_numbers.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+
+#include "lightmill/base/error.hpp"
 
 namespace lightmill::frames {
 namespace {
@@ -27,7 +31,7 @@ void FrameNumbers::see(std::uint64_t first, std::span<const FrameInfo> infos) {
         first = end_;
     }
     if (infos.empty()) return;
-    if (any_ && first > end_) highest_ = std::max(highest_, infos.front().number - 1);
+    if (any_ && first > end_ && infos.front().number > highest_) highest_ = infos.front().number - 1;
     end_ = first + infos.size();
     for (const auto& info : infos) see_next(info.number);
 }
@@ -76,6 +80,14 @@ Anomalies FrameNumbers::anomalies() const {
         list_gap(result.missing, first, last);
     }
     return result;
+}
+
+void require_inside(const Description& description, std::uint64_t first, std::uint64_t count) {
+    if (first <= description.count && count <= description.count - first) return;
+    throw Error(ErrorCode::range,
+                fmt::format("{}: {} frames from {} on were asked for, expected at most {} in all",
+                            description.name, count, first, description.count),
+                description.name);
 }
 
 void add(Anomalies& a, const Anomalies& b) {

@@ -33,6 +33,9 @@ class FrameNumbers {
     Anomalies found_;  // its missing ones are filled in on request
 };
 
+// Throws Error (range) unless first + count <= description.count: the precondition of Source::read.
+void require_inside(const Description& description, std::uint64_t first, std::uint64_t count);
+
 // Adds b to a, as for files read one after another.
 void add(Anomalies& a, const Anomalies& b);
 
