@@ -31,10 +31,11 @@ struct Lane {
     AbsentCounts absent;
     Misfit misfit;
     std::exception_ptr error;
-    // Means of the first and last height/2 rows after `published` epochs, in halves by its parity: a
-    // neighbour is at most one epoch behind.
+    // Means of the first and last height/2 rows, for the bands above and below, and how many epochs
+    // they have seen. Two copies, by the parity of that number: a neighbour is at most one behind,
+    // since it had this band's rows of the epoch before in hand when it published its own.
     std::array<Buffer<float>, 2> top, bottom;
-    Turnstile published;
+    Turnstile top_ready, bottom_ready;
 
     Lane(const RowLayout& layout, const Window& window) : work(layout, window) {}
 };
@@ -71,7 +72,7 @@ class Bands final : public Engine {
                     lane->top[half] = Buffer<float>(bands > 1 ? border : 0);
                     lane->bottom[half] = Buffer<float>(bands > 1 ? border : 0);
                 }
-                if (bands > 1) publish(*lane);
+                if (bands > 1) publish_top(*lane), publish_bottom(*lane);
                 lanes_.push_back(std::move(lane));
             }
         }
@@ -192,8 +193,7 @@ class Bands final : public Engine {
             if ((next_ + static_cast<std::uint64_t>(f)) % models_.size() != lane.stream) continue;
             const Lane* above = lane.first_row > 0 ? lanes_[index - 1].get() : nullptr;
             const Lane* below = lane.last_row < shape_.rows ? lanes_[index + 1].get() : nullptr;
-            if (above != nullptr) above->published.wait_for(lane.epochs);
-            if (below != nullptr) below->published.wait_for(lane.epochs);
+            if (above != nullptr) above->bottom_ready.wait_for(lane.epochs);
             if (!lane.error) {
                 try {
                     kernel_(describe(lane, above, below, block.pixels[f].data()));
@@ -223,6 +223,10 @@ class Bands final : public Engine {
                 .learn_variance = late ? model.learn_variance.data() : model.variance.data(),
                 .above = above != nullptr ? above->bottom[half].data() : nullptr,
                 .below = below != nullptr ? below->top[half].data() : nullptr,
+                .below_ready = below != nullptr ? &below->top_ready : nullptr,
+                .generation = lane.epochs,
+                .top = late || above == nullptr ? nullptr : lane.top[1 - half].data(),
+                .top_ready = &lane.top_ready,
                 .any_absent = any_absent_,
                 .absent_value = absent_rule_.value ? *absent_rule_.value : -1,
                 .gain_mask = absent_rule_.gain_bits ? 0xC000 : 0,
@@ -248,17 +252,22 @@ class Bands final : public Engine {
         }
         lane.in_epoch = 0;
         ++lane.epochs;
-        if (!lane.top[0].empty()) publish(lane);
+        if (lane.top[0].empty()) return;
+        // With epoch 1 the kernel has published the top, unless it failed.
+        if (lane.top_ready.value() != lane.epochs) publish_top(lane);
+        publish_bottom(lane);
     }
 
-    void publish(Lane& lane) const {
-        const auto rows = options_.window.height / 2;
-        const auto bytes = static_cast<std::size_t>(rows * layout_.stride) * sizeof(float);
-        const float* mean = models_[lane.stream].mean.data();
-        const auto half = lane.epochs % 2;
-        std::memcpy(lane.top[half].data(), mean + lane.first_row * layout_.stride, bytes);
-        std::memcpy(lane.bottom[half].data(), mean + (lane.last_row - rows) * layout_.stride, bytes);
-        lane.published.advance_to(lane.epochs);
+    void publish_top(Lane& lane) const { publish(lane, lane.first_row, lane.top, lane.top_ready); }
+    void publish_bottom(Lane& lane) const {
+        publish(lane, lane.last_row - options_.window.height / 2, lane.bottom, lane.bottom_ready);
+    }
+    void publish(const Lane& lane, std::int64_t row, std::array<Buffer<float>, 2>& copies,
+                 Turnstile& ready) const {
+        const float* mean = models_[lane.stream].mean.data() + row * layout_.stride;
+        auto& copy = copies[lane.epochs % 2];
+        std::memcpy(copy.data(), mean, copy.size() * sizeof(float));
+        ready.advance_to(lane.epochs);
     }
 
     // Brings the lanes' clusters into frame order: bands follow each other within a frame.

@@ -64,9 +64,16 @@ class Band {
     void run_module(std::int64_t top, std::int64_t bottom, std::int64_t first, std::int64_t last) {
         const std::int64_t dy = height() / 2;
         const bool in_place = b_.learn_mean == b_.mean;
-        for (auto r = std::max(top, first - dy); r < std::min(bottom, first + dy); ++r) residuals(r);
+        for (auto r = std::max(top, first - dy); r < std::min(bottom, first + dy); ++r) {
+            if (r == b_.last_row && b_.below_ready != nullptr) b_.below_ready->wait_for(b_.generation);
+            residuals(r);
+        }
         for (auto y = first; y < last; ++y) {
-            if (y + dy < bottom) residuals(y + dy);
+            if (y + dy < bottom) {
+                if (y + dy == b_.last_row && b_.below_ready != nullptr)
+                    b_.below_ready->wait_for(b_.generation);
+                residuals(y + dy);
+            }
             for (int i = 0; i < height(); ++i) {
                 const auto r = y - dy + i;
                 window_rows_[static_cast<std::size_t>(i)] =
@@ -82,6 +89,11 @@ class Band {
                     judge<false>(segment, y);
                 }
                 emit(segment, y);
+            }
+            if (y == b_.first_row + dy - 1 && b_.top != nullptr) {
+                std::memcpy(b_.top, b_.learn_mean + b_.first_row * b_.layout->stride,
+                            static_cast<std::size_t>(dy * b_.layout->stride) * sizeof(float));
+                b_.top_ready->advance_to(b_.generation + 1);
             }
         }
     }
@@ -281,66 +293,74 @@ class Band {
     using CF = hn::CappedTag<float, k_cell_lanes>;
 
     void emit(const RowLayout::Segment& segment, std::int64_t y) {
-        const std::uint64_t* peaks = b_.work->peaks.data();
-        for (std::int64_t word = 0; word * 64 < segment.columns; ++word) {
-            for (auto bits = peaks[word]; bits != 0; bits &= bits - 1) {
-                const std::int64_t x = word * 64 + std::countr_zero(bits);
-                if (b_.payload == Payload::int32) {
-                    emit_one(segment, y, x, b_.found->residuals.data());
-                } else {
-                    emit_one(segment, y, x, b_.found->residuals16.data());
-                }
-            }
+        if (b_.payload == Payload::int32) {
+            emit_as(segment, y, b_.found->residuals.data());
+        } else {
+            emit_as(segment, y, b_.found->residuals16.data());
         }
     }
 
-    // Whole vectors are stored: what runs over a row of the window is overwritten by the next one.
+    // Writes the clusters of the bitmap's peaks, ties apart. Whole vectors are stored: what runs over a
+    // row of the window is overwritten by the next one.
     template <class Cell>
-    HWY_INLINE void emit_one(const RowLayout::Segment& segment, std::int64_t y, std::int64_t x,
-                             Cell* residuals) {
+    void emit_as(const RowLayout::Segment& segment, std::int64_t y, Cell* const residuals) {
         const CF f;
         const hn::RebindToSigned<CF> i32;
         constexpr auto lanes = static_cast<int>(hn::MaxLanes(CF()));
-        auto& found = *b_.found;
-        const int dx = width() / 2;
-        const int dy = height() / 2;
-        const auto at = segment.position + x - dx;
-        const auto v = hn::Set(f, window_rows_[static_cast<std::size_t>(dy)][at + dx]);
-        Cell* out = residuals + found.count * static_cast<std::size_t>(width() * height());
-        bool earlier_equal = false;
-        for (int r = 0; r < height(); ++r) {
-            const float* in = window_rows_[static_cast<std::size_t>(r)] + at;
-            const int earlier = r < dy    ? width()
-                                : r == dy ? dx
-                                          : 0;  // cells before the centre in raster order
-            for (int c = 0; c < width(); c += lanes) {
-                const auto cells = hn::LoadU(f, in + c);
-                if (c < earlier) {
-                    const auto before = hn::FirstN(f, static_cast<std::size_t>(earlier - c));
-                    earlier_equal |= !hn::AllFalse(f, hn::And(before, hn::Eq(cells, v)));
+        // Locals, since the compiler must assume that vector stores reach members.
+        const auto rows = window_rows_;
+        const std::uint64_t* const peaks = b_.work->peaks.data();
+        std::uint32_t* const found_rows = b_.found->rows.data();
+        std::uint32_t* const found_columns = b_.found->columns.data();
+        const bool ties_all = b_.ties_all;
+        const int width = this->width();
+        const int height = this->height();
+        const int dx = width / 2;
+        const int dy = height / 2;
+        auto count = b_.found->count;
+        for (std::int64_t word = 0; word * 64 < segment.columns; ++word) {
+            for (auto bits = peaks[word]; bits != 0; bits &= bits - 1) {
+                const std::int64_t x = word * 64 + std::countr_zero(bits);
+                const auto at = segment.position + x - dx;
+                const auto v = hn::Set(f, rows[static_cast<std::size_t>(dy)][at + dx]);
+                Cell* const out = residuals + count * static_cast<std::size_t>(width * height);
+                auto earlier_equal = hn::FirstN(f, 0);
+                for (int r = 0; r < height; ++r) {
+                    const float* const in = rows[static_cast<std::size_t>(r)] + at;
+                    const int earlier = r < dy    ? width
+                                        : r == dy ? dx
+                                                  : 0;  // cells before the centre in raster order
+                    for (int c = 0; c < width; c += lanes) {
+                        const auto cells = hn::LoadU(f, in + c);
+                        if (c < earlier) {
+                            const auto before = hn::FirstN(f, static_cast<std::size_t>(earlier - c));
+                            earlier_equal = hn::Or(earlier_equal, hn::And(before, hn::Eq(cells, v)));
+                        }
+                        const auto rounded = hn::NearestInt(cells);
+                        if constexpr (sizeof(Cell) == sizeof(std::int32_t)) {
+                            hn::StoreU(rounded, i32, out + r * width + c);
+                        } else {
+                            const hn::Rebind<std::int16_t, CF> i16;
+                            const auto narrow = hn::DemoteTo(i16, rounded);
+                            const auto same = hn::Eq(hn::PromoteTo(i32, narrow), rounded);
+                            const auto inside = hn::FirstN(i32, static_cast<std::size_t>(width - c));
+                            if (HWY_UNLIKELY(!hn::AllFalse(i32, hn::AndNot(same, inside))))
+                                misfit(in, y - dy + r, segment, x - dx);
+                            hn::StoreU(narrow, i16, out + r * width + c);
+                        }
+                    }
                 }
-                const auto rounded = hn::NearestInt(cells);
-                if constexpr (sizeof(Cell) == sizeof(std::int32_t)) {
-                    hn::StoreU(rounded, i32, out + r * width() + c);
-                } else {
-                    const hn::Rebind<std::int16_t, CF> i16;
-                    const auto narrow = hn::DemoteTo(i16, rounded);
-                    const auto same = hn::Eq(hn::PromoteTo(i32, narrow), rounded);
-                    const auto inside = hn::FirstN(i32, static_cast<std::size_t>(width() - c));
-                    if (HWY_UNLIKELY(!hn::AllFalse(i32, hn::AndNot(same, inside))))
-                        misfit(in, y - dy + r, segment, x - dx);
-                    hn::StoreU(narrow, i16, out + r * width() + c);
+                const bool kept = ties_all || hn::AllFalse(f, earlier_equal);
+                if constexpr (sizeof(Cell) == sizeof(std::int16_t)) {
+                    if (kept && pending_.found && !b_.misfit->found) *b_.misfit = pending_;
+                    pending_ = {};
                 }
+                found_rows[count] = static_cast<std::uint32_t>(y);
+                found_columns[count] = static_cast<std::uint32_t>(segment.first_column + x);
+                count += kept ? 1 : 0;
             }
         }
-        if (earlier_equal && !b_.ties_all) return;
-        if constexpr (sizeof(Cell) == sizeof(std::int16_t)) {
-            if (pending_.found && !b_.misfit->found) *b_.misfit = pending_;
-            pending_ = {};
-        }
-        found.rows[found.count] = static_cast<std::uint32_t>(y);
-        found.columns[found.count] = static_cast<std::uint32_t>(segment.first_column + x);
-        ++found.count;
+        b_.found->count = count;
     }
 
     // Notes the first cell of a window's row that int16 cannot hold.

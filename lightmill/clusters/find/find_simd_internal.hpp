@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "lightmill/base/buffer.hpp"
+#include "lightmill/base/team.hpp"
 #include "lightmill/clusters/find/engine_internal.hpp"
 
 namespace lightmill::clusters::detail {
