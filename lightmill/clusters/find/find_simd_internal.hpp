@@ -57,9 +57,16 @@ struct BandFrame {
     float* variance = nullptr;
     float* learn_mean = nullptr;  // learns
     float* learn_variance = nullptr;
-    const float* above =
-        nullptr;  // means of the height/2 rows above the band, as its neighbour published them
-    const float* below = nullptr;    // … below
+    // Means of the height/2 rows above and below the band, as its neighbours published them. Those above
+    // are ready; those below are once `below_ready` has come to `generation`, and are needed last.
+    const float* above = nullptr;
+    const float* below = nullptr;
+    const Turnstile* below_ready = nullptr;
+    std::uint32_t generation = 0;
+    // With epoch 1 the means of the band's first height/2 rows go here as soon as they have learned, and
+    // `top_ready` to generation + 1. Else null.
+    float* top = nullptr;
+    Turnstile* top_ready = nullptr;
     bool any_absent = false;         // some pixel may be absent
     std::int32_t absent_value = -1;  // −1: no value is
     std::int32_t gain_mask = 0;
