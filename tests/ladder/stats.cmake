@@ -1,0 +1,1 @@
+lightmill_test(ladder_statistics SOURCES statistics_test.cpp LIBRARIES lightmill_flags)
