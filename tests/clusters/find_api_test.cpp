@@ -175,6 +175,19 @@ TEST(Rules, RasterGoesOnFromAState) {
     EXPECT_EQ(second.model_digest(), whole.model_digest);
 }
 
+// A baseline that drifts by 1000 ADU over a run stays tracked: no pixel fires for it.
+TEST(Finders, FollowASlowDrift) {
+    auto scene = make_scene({.shape = {8, 32}, .frames = 4000, .photons_per_pixel = 0});
+    const auto size = static_cast<std::size_t>(scene.pedestal.shape.pixels());
+    for (std::size_t i = 0; i < scene.pixels.size(); ++i) {
+        scene.pixels[i] = static_cast<Pixel>(scene.pixels[i] + static_cast<Pixel>(i / size / 4));
+    }
+    const auto answer = find_all(scene, {.memory = 100}, {}, 500);
+    EXPECT_EQ(answer.clusters.rows.size(),
+              find_all(scene, {.memory = 100}, {.backend = "reference"}, 500).clusters.rows.size());
+    EXPECT_LT(answer.clusters.rows.size(), 4000 * size / 10000);
+}
+
 TEST(Finders, FindNothingInNoFrames) {
     const auto scene = make_scene({.frames = 0});
     Finder finder(scene.pedestal, {});
