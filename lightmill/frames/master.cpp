@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -39,10 +40,12 @@ class Keys {
         try {
             root_ = json::parse(text);
         } catch (const json::parse_error& error) {
+            const std::string_view what =
+                error.what();  // "[json.exception.parse_error.101] parse error at …"
             throw FormatError(
                 path_, static_cast<std::int64_t>(error.byte),
                 fmt::format("found text that is not JSON ({}), expected a receiver's master file",
-                            error.what()));
+                            what.substr(what.find("] ") + 2)));
         }
         if (!root_.is_object()) {
             throw FormatError(path_, 0,
@@ -316,6 +319,29 @@ RawLayout layout(const RawMaster& master) {
 
 std::string RawName::subfile(std::int64_t port, std::uint64_t subfile) const {
     return fmt::format("{}/{}_d{}_f{}_{}.raw", folder, base, port, subfile, acquisition);
+}
+
+std::map<std::int64_t, std::vector<std::uint64_t>> find_subfiles(const RawName& name) {
+    std::map<std::int64_t, std::vector<std::uint64_t>> found;
+    const auto start = name.base + "_d";
+    std::error_code error;
+    auto entry = std::filesystem::directory_iterator(name.folder, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+        const auto file = entry->path().filename().string();
+        if (!file.starts_with(start)) continue;
+        const char* end = file.data() + file.size();
+        std::int64_t port = 0;
+        std::uint64_t index = 0;
+        const auto after_port = std::from_chars(file.data() + start.size(), end, port);
+        if (after_port.ec != std::errc{} || end - after_port.ptr < 2) continue;
+        const auto after_index = std::from_chars(after_port.ptr + 2, end, index);
+        if (after_index.ec != std::errc{}) continue;
+        // Anything that is not exactly such a name is another file.
+        if (std::filesystem::path(name.subfile(port, index)).filename() == file) found[port].push_back(index);
+    }
+    if (error) throw IoError(name.folder, "list folder", error.value());
+    for (auto& [port, indices] : found) std::ranges::sort(indices);
+    return found;
 }
 
 RawName parse_raw_name(const std::string& master_path) {

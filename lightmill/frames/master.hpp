@@ -3,6 +3,7 @@
 // where each UDP port's image lies in the frame. docs/formats/raw.md describes the format.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,5 +65,8 @@ struct RawName {
     [[nodiscard]] std::string subfile(std::int64_t port, std::uint64_t subfile) const;  // path
 };
 [[nodiscard]] RawName parse_raw_name(const std::string& master_path);
+
+// The data files of a run that are on disk: port → numbers of its sub-files, ascending. Throws IoError.
+[[nodiscard]] std::map<std::int64_t, std::vector<std::uint64_t>> find_subfiles(const RawName& name);
 
 }  // namespace lightmill::frames

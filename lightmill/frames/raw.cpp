@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -82,30 +80,6 @@ struct Segment {
     std::uint64_t number = 0;           // of its first frame; unused where there is one port
     std::vector<std::int64_t> records;  // (ports) of its first frame, k_none where the port has none
 };
-
-// Numbers of the sub-files that exist, by port.
-std::map<std::int64_t, std::vector<std::uint64_t>> find_subfiles(const RawName& name) {
-    std::map<std::int64_t, std::vector<std::uint64_t>> found;
-    const auto start = name.base + "_d";
-    std::error_code error;
-    auto entry = std::filesystem::directory_iterator(name.folder, error);
-    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-        const auto file = entry->path().filename().string();
-        if (!file.starts_with(start)) continue;
-        const char* end = file.data() + file.size();
-        std::int64_t port = 0;
-        std::uint64_t index = 0;
-        const auto after_port = std::from_chars(file.data() + start.size(), end, port);
-        if (after_port.ec != std::errc{} || end - after_port.ptr < 2) continue;
-        const auto after_index = std::from_chars(after_port.ptr + 2, end, index);
-        if (after_index.ec != std::errc{}) continue;
-        // Anything that is not exactly such a name is another file.
-        if (std::filesystem::path(name.subfile(port, index)).filename() == file) found[port].push_back(index);
-    }
-    if (error) throw IoError(name.folder, "list folder", error.value());
-    for (auto& [port, indices] : found) std::ranges::sort(indices);
-    return found;
-}
 
 class RawSource final : public Source {
   public:

@@ -217,6 +217,11 @@ std::unique_ptr<Source> slice(std::unique_ptr<Source> source, std::uint64_t firs
 }
 
 std::unique_ptr<Source> open(const std::string& path, const OpenOptions& options) {
+    std::error_code error;
+    const auto type = std::filesystem::status(path, error).type();
+    // Opening a pipe would wait for its other end.
+    if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::socket)
+        throw FormatError(path, -1, "found a pipe or socket, expected a regular file");
     const auto start = first_bytes(path);
     const auto extension = std::filesystem::path(path).extension().string();
     // Content first: a name can be anything.

@@ -1,3 +1,8 @@
 lightmill_test(frames_raw
-  SOURCES frames_real_test.cpp
+  SOURCES
+    frame_numbers_test.cpp
+    frames_real_test.cpp
+    master_test.cpp
+    raw_test.cpp
+    source_test.cpp
   LIBRARIES lightmill::frames)
