@@ -39,11 +39,12 @@ class Keys {
     Keys(const std::string& text, const std::string& path) : text_(text), path_(path) {
         try {
             root_ = json::parse(text);
-        } catch (const json::parse_error& error) {
+        } catch (const json::exception& error) {  // syntax, or a number that no double holds
+            const auto* syntax = dynamic_cast<const json::parse_error*>(&error);
             const std::string_view what =
                 error.what();  // "[json.exception.parse_error.101] parse error at …"
             throw FormatError(
-                path_, static_cast<std::int64_t>(error.byte),
+                path_, syntax == nullptr ? -1 : static_cast<std::int64_t>(syntax->byte),
                 fmt::format("found text that is not JSON ({}), expected a receiver's master file",
                             what.substr(what.find("] ") + 2)));
         }

@@ -295,11 +295,11 @@ class RawSource final : public Source {
 
     // Puts a port's runs in order of their numbers; of a number that comes twice one is kept.
     void sort(std::vector<Run>& runs) {
-        const auto before = [](const Run& a, const Run& b) { return a.number < b.number; };
+        const auto order = [](const Run& run) { return std::pair(run.number, run.record); };
         const auto follows = [](const Run& a, const Run& b) { return b.number < a.end(); };
         if (std::ranges::adjacent_find(runs, follows) == runs.end()) return;
         note(runs);
-        std::ranges::stable_sort(runs, before);
+        std::ranges::sort(runs, {}, order);
         std::vector<Run> kept;
         for (auto run : runs) {
             if (!kept.empty() && run.number < kept.back().end()) {

@@ -206,6 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"Exptime\"",
                 "\"Dynamic Range\": 8, \"Exptime\"",
                 {"pixels of 8 bits"}},
+        Refusal{"a_number_beyond_double", "524288", "85e428", {"not JSON", "85e428"}},
         Refusal{"interfaces",
                 "\"Number of UDP Interfaces\": 2",
                 "\"Number of UDP Interfaces\": 3",

@@ -6,3 +6,6 @@ lightmill_test(frames_raw
     raw_test.cpp
     source_test.cpp
   LIBRARIES lightmill::frames)
+lightmill_fuzzer(frames_master SOURCES fuzz_master.cpp LIBRARIES lightmill::frames)
+lightmill_fuzzer(frames_raw SOURCES fuzz_raw.cpp LIBRARIES lightmill::frames)
+lightmill_fuzzer(frames_dat SOURCES fuzz_dat.cpp LIBRARIES lightmill::frames)
