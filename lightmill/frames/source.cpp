@@ -70,6 +70,7 @@ class Concatenated final : public Source {
     const Description& description() const noexcept override { return description_; }
 
     Block read(std::uint64_t first, std::uint64_t count, Storage& storage) override {
+        require_inside(description_, first, count);
         // The source that holds `first`: the last one that starts at or before it.
         auto i = to_size(std::upper_bound(starts_.begin(), starts_.end(), first) - starts_.begin() - 1);
         const auto& shape = description_.shape;
@@ -182,6 +183,7 @@ class Sliced final : public Source {
 
     const Description& description() const noexcept override { return description_; }
     Block read(std::uint64_t first, std::uint64_t count, Storage& storage) override {
+        require_inside(description_, first, count);
         return source_->read(first_ + first, count, storage);
     }
     Anomalies anomalies() const override { return source_->anomalies(); }

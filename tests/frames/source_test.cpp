@@ -83,6 +83,8 @@ TEST(Concatenate, ReadsAcrossAllBoundaries) {
             }
         }
     }
+    Storage storage;
+    EXPECT_THAT(message_of<Error>([&] { (void)source->read(4, 3, storage); }), HasSubstr("at most 6"));
     EXPECT_EQ(source->anomalies().missing_frames, 5U);
     EXPECT_THAT(source->anomalies().missing, ElementsAre(1, 0, 7, 1, 0));
 }
@@ -148,6 +150,7 @@ TEST(Slice, ShiftsFrames) {
     EXPECT_THAT(numbers_of(slice(slice(memory({1, 2, 3, 4, 5}), 1, 4), 2, 3)->read(0, 1, storage)),
                 ElementsAre(4));
     EXPECT_EQ(slice(memory({1}), 1, 1)->description().count, 0U);
+    EXPECT_THAT(message_of<Error>([&] { (void)source->read(1, 3, storage); }), HasSubstr("at most 3"));
     EXPECT_THAT(message_of<OptionError>([] { (void)slice(memory({1, 2}), 1, 3); }),
                 AllOf(HasSubstr("frames"), HasSubstr("1:3"), HasSubstr("0:2")));
     EXPECT_THAT(message_of<OptionError>([] { (void)slice(memory({1, 2}), 2, 1); }), HasSubstr("2:1"));
