@@ -35,11 +35,12 @@ struct Misfit {
 
 // Scratch of one band.
 struct Workspace {
-    Buffer<float> ring;           // residuals of the last `height` rows, padded
-    Buffer<float> zero;           // a row outside the module
-    Buffer<float> total;          // column sums t_c of one row, padded
-    Buffer<float> maximum;        // column maxima of one row, padded, at least 0
-    Buffer<std::uint64_t> peaks;  // bit i: the pixel at i of the padded row is a photon but for ties
+    Buffer<float> ring;               // residuals of the last `height` rows, padded
+    Buffer<float> zero;               // a row outside the module
+    Buffer<float> total;              // column sums t_c of one row, padded
+    Buffer<float> maximum;            // column maxima of one row, padded, at least 0
+    Buffer<std::uint64_t> peaks;      // bit i: the pixel at i of the padded row is a photon but for ties
+    Buffer<std::uint32_t> positions;  // of the peaks of one row
     Workspace(const RowLayout& layout, const Window& window);
 };
 
