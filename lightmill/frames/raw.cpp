@@ -158,8 +158,12 @@ class RawSource final : public Source {
         }
         const bool none_expected = found.empty() && master_.frames_in_file.value_or(1) == 0;
         // Runs may start at a sub-file above 0, but in all ports alike.
-        std::uint64_t start = found.empty() ? 0 : UINT64_MAX;
-        for (const auto& [port, indices] : found) start = std::min(start, indices.front());
+        std::uint64_t start = UINT64_MAX;
+        for (const auto& port : ports_) {
+            if (const auto at = found.find(port.place.index); at != found.end())
+                start = std::min(start, at->second.front());
+        }
+        if (start == UINT64_MAX) start = 0;
         description_.files.push_back(path_);
         for (auto& port : ports_) {
             const auto at = found.find(port.place.index);

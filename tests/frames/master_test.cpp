@@ -315,6 +315,18 @@ TEST(Layout, ARegionCutsPortsAndLeavesOthersOut) {
     EXPECT_TRUE(l.module_columns.empty());
 }
 
+TEST(Layout, AFlippedPortStoresItsLastRowFirst) {
+    RawMaster m;
+    m.detector = Detector::eiger;
+    m.ports_x = m.ports_y = 2;
+    m.port_shape = {8, 12};
+    // Rows 1 to 5 of the upper ports are their stored rows 2 to 6; rows 9, 10 of the detector are 1, 2 below.
+    m.roi = Region{1, 6, 0, 24};
+    EXPECT_EQ(layout(m).ports.front().skipped_rows, 2);
+    m.roi = Region{9, 11, 0, 24};
+    EXPECT_EQ(layout(m).ports.front().skipped_rows, 1);
+}
+
 TEST(Names, AreTakenApart) {
     const auto name = parse_raw_name("/data/a_master_b_master_12.json");
     EXPECT_EQ(name.base, "a_master_b");

@@ -383,6 +383,21 @@ TEST_F(RawPorts, DisorderAcrossFilesOfOnePortIsRestored) {
     EXPECT_THAT(source->anomalies().out_of_order, ElementsAre(1, 2, 3, 4));
 }
 
+TEST_F(RawPorts, ARunThatOnePortRepeatsInPartGoesOnBehindIt) {
+    int written = 0;
+    write_run(master_, k_shape, options_, {1, 2, 3, 4, 3, 4, 5, 6}, [&](auto) {
+        const bool repeated = written == 4 || written == 5;
+        ++written;
+        return repeated ? RawLosses{{}, {1}} : RawLosses{};
+    });
+    const auto source = open(master_);
+    const auto block = source->read(0, source->description().count, storage_);
+    EXPECT_EQ(numbers_of(block), count_from(1, 6));
+    for (std::int64_t i = 0; i < 6; ++i)
+        EXPECT_EQ(frame_of(block, i), pattern_frame(k_shape, static_cast<std::uint64_t>(i + 1)));
+    EXPECT_THAT(source->anomalies().repeated, ElementsAre(3, 4));
+}
+
 TEST_F(RawPorts, RandomLossesMatchABruteForceList) {
     std::uint64_t state = 12345;
     const auto random = [&] {
