@@ -9,12 +9,8 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8)   # XXH3-128 o
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy>=1.0.3)       # SIMD with run-time dispatch
 find_package(CLI11 2.1 REQUIRED)               # the program's options
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus>=3.3)  # ladder files
-if(LIGHTMILL_HDF5)
-  find_package(HDF5 1.10.7 REQUIRED COMPONENTS C)  # sources, results, saved pedestals (1.10.7: SWMR fixes)
-endif()
-if(LIGHTMILL_PNG)
-  find_package(PNG 1.6 REQUIRED)               # plots
-endif()
+find_package(HDF5 1.10.7 REQUIRED COMPONENTS C)  # sources, results, saved pedestals (1.10.7: SWMR fixes)
+find_package(PNG 1.6 REQUIRED)               # plots
 if(LIGHTMILL_TESTS)
   find_package(GTest 1.12 REQUIRED)            # tests
   include(GoogleTest)

@@ -13,9 +13,8 @@
 #include "lightmill/base/error.hpp"
 
 namespace lightmill {
-namespace {
 
-std::string advice_for(int error_number) {
+std::string io_advice(int error_number) {
     switch (error_number) {
         case ENOSPC:
         case EDQUOT:
@@ -33,8 +32,10 @@ std::string advice_for(int error_number) {
     }
 }
 
+namespace {
+
 [[noreturn]] void fail(const std::string& path, const char* call, int error_number) {
-    throw IoError(path, call, error_number, advice_for(error_number));
+    throw IoError(path, call, error_number, io_advice(error_number));
 }
 
 FileDescriptor create(const std::string& path) {

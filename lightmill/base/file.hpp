@@ -26,6 +26,9 @@ class FileDescriptor {
     int fd_ = -1;
 };
 
+// What a user can do about an error number; empty where nothing is known.
+[[nodiscard]] std::string io_advice(int error_number);
+
 // Opens for reading. Throws IoError. A directory is refused by name.
 [[nodiscard]] FileDescriptor open_for_reading(const std::string& path);
 // Size in bytes of an open file.
