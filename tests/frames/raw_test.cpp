@@ -205,6 +205,19 @@ TEST_F(Raw, MoenchPacketsAreEightRowsOf400) {
     EXPECT_EQ(frame_of(block, 0), expected);
 }
 
+TEST_F(Raw, PacketsMayEndInsideARow) {
+    RawWriteOptions options;
+    options.padding = false;
+    const Shape shape{4, 3000};
+    write_run(master_, shape, options, {1}, [](auto) { return RawLosses{{{0, 1}}, {}}; });
+    const auto source = open(master_);
+    const auto block = source->read(0, 1, storage_);
+    auto expected = pattern_frame(shape, 1);
+    std::fill_n(expected.begin() + 4096, 4096, k_raw_absent);
+    EXPECT_EQ(frame_of(block, 0), expected);
+    EXPECT_EQ(block.infos[0].lost_pixels, 4096U);
+}
+
 TEST_F(Raw, LostPacketsInsideARegionCountItsPixelsOnly) {
     RawWriteOptions options;
     options.padding = false;
@@ -384,6 +397,7 @@ TEST_F(RawPorts, DisorderAcrossFilesOfOnePortIsRestored) {
 }
 
 TEST_F(RawPorts, ARunThatOnePortRepeatsInPartGoesOnBehindIt) {
+    options_.max_frames_per_file = 2;
     int written = 0;
     write_run(master_, k_shape, options_, {1, 2, 3, 4, 3, 4, 5, 6}, [&](auto) {
         const bool repeated = written == 4 || written == 5;
