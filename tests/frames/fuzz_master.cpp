@@ -1,5 +1,5 @@
-// Any bytes as a master file: parsed and laid out, or refused with an Error. Start with the seeds:
-//     fuzz_frames_master CORPUS tests/frames/seeds/master -dict=tests/frames/seeds/master.dict
+// Any bytes as a master file: parsed and laid out, or refused with an Error. Seeds and a dictionary
+// stand in seeds/.
 
 #include <cstddef>
 #include <cstdint>
