@@ -1,7 +1,12 @@
-#include "app/program.hpp"
+#include "app/verb_ladder.hpp"
 
 namespace lightmill::app {
 
-void add_ladder(Program&) {}
+void add_ladder(Program& program) {
+    auto* ladder =
+        program.app.add_subcommand("ladder", "measure steps against each other, gated and interleaved");
+    ladder->require_subcommand(1);
+    add_ladder_probe(*ladder, program);
+}
 
 }  // namespace lightmill::app
