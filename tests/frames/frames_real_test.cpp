@@ -93,5 +93,36 @@ TEST_F(RealJungfrau, TwoPortsOfOneModule) {
     EXPECT_EQ(a.missing_frames + a.repeated_frames + a.out_of_order_frames, 0U);
 }
 
+// Both runs are of one detector: the ports stand where they belong where their pedestals agree.
+TEST_F(RealJungfrau, TwoPortsShowThePedestalOfOne) {
+    const auto means = [&](const std::string& name) {
+        const auto source = open_run(name);
+        Storage storage;
+        const auto block = source->read(0, 10, storage);
+        std::vector<double> mean(static_cast<std::size_t>(source->description().shape.pixels()), 0.0);
+        for (std::int64_t f = 0; f < 10; ++f) {
+            for (std::size_t p = 0; p < mean.size(); ++p) mean[p] += block.pixels[f].data()[p] / 10.0;
+        }
+        return mean;
+    };
+    const auto one = means("jungfrau_single_master_0.json");
+    const auto two = means("jungfrau_double_master_0.json");
+    const auto half = one.size() / 2;
+    for (const std::size_t start : {std::size_t{0}, half}) {
+        double sum_a = 0, sum_b = 0, aa = 0, bb = 0, ab = 0;
+        for (auto p = start; p < start + half; ++p) {
+            sum_a += one[p];
+            sum_b += two[p];
+            aa += one[p] * one[p];
+            bb += two[p] * two[p];
+            ab += one[p] * two[p];
+        }
+        const auto n = static_cast<double>(half);
+        const auto correlation =
+            (ab - sum_a * sum_b / n) / std::sqrt((aa - sum_a * sum_a / n) * (bb - sum_b * sum_b / n));
+        EXPECT_GT(correlation, 0.99) << "half from pixel " << start;  // 0.38 at most if flipped or swapped
+    }
+}
+
 }  // namespace
 }  // namespace lightmill::frames
