@@ -10,7 +10,7 @@
 namespace lightmill {
 namespace {
 
-constexpr int k_spins = 4000;  // about 20 us: longer than a neighbour's row band of a small frame
+constexpr int k_spins = 1000;  // some 15 us: a neighbour's band of a small frame; beyond that, sleep
 
 void relax() noexcept {
 #if defined(__x86_64__)

@@ -9,11 +9,17 @@
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/base/file.hpp"
-#include "lightmill/frames/dat.hpp"
 #include "lightmill/frames/frame_numbers.hpp"
-#include "lightmill/frames/raw.hpp"
 
 // Formats join as their readers come.
+#if __has_include("lightmill/frames/raw.hpp")
+#include "lightmill/frames/raw.hpp"
+#define LIGHTMILL_HAS_RAW
+#endif
+#if __has_include("lightmill/frames/dat.hpp")
+#include "lightmill/frames/dat.hpp"
+#define LIGHTMILL_HAS_DAT
+#endif
 #if __has_include("lightmill/frames/npy.hpp")
 #include "lightmill/frames/npy.hpp"
 #define LIGHTMILL_HAS_NPY
@@ -196,12 +202,6 @@ std::string first_bytes(const std::string& path) {
     return bytes;
 }
 
-// Bytes that are no plain text become dots.
-std::string printable(std::string bytes) {
-    std::ranges::replace_if(bytes, [](char c) { return c < ' ' || c > '~'; }, '.');
-    return bytes;
-}
-
 }  // namespace
 
 std::unique_ptr<Source> concatenate(std::vector<std::unique_ptr<Source>> sources) {
@@ -236,13 +236,17 @@ std::unique_ptr<Source> open(const std::string& path, const OpenOptions& options
         extension == ".nxs")
         return open_hdf5(path, options.dataset);
 #endif
+#ifdef LIGHTMILL_HAS_RAW
     if (extension == ".json" || extension == ".raw" || start.starts_with("{")) return open_raw(path);
+#endif
+#ifdef LIGHTMILL_HAS_DAT
     if (extension == ".dat") return open_dat(path);
+#endif
     throw FormatError(
         path, 0,
         fmt::format("found a file that starts with \"{}\" and ends in \"{}\"; expected a receiver's "
                     "master file (_master_N.json), .dat, .npy, or HDF5 (.h5, .hdf5, .nxs)",
-                    printable(start.substr(0, 8)), extension));
+                    start.substr(0, 8), extension));
 }
 
 }  // namespace lightmill::frames
