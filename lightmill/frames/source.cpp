@@ -9,25 +9,10 @@
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/base/file.hpp"
-#include "lightmill/frames/frame_numbers.hpp"
-
-// Formats join as their readers come.
-#if __has_include("lightmill/frames/raw.hpp")
-#include "lightmill/frames/raw.hpp"
-#define LIGHTMILL_HAS_RAW
-#endif
-#if __has_include("lightmill/frames/dat.hpp")
 #include "lightmill/frames/dat.hpp"
-#define LIGHTMILL_HAS_DAT
-#endif
-#if __has_include("lightmill/frames/npy.hpp")
+#include "lightmill/frames/frame_numbers.hpp"
 #include "lightmill/frames/npy.hpp"
-#define LIGHTMILL_HAS_NPY
-#endif
-#if __has_include("lightmill/frames/hdf5.hpp")
-#include "lightmill/frames/hdf5.hpp"
-#define LIGHTMILL_HAS_HDF5
-#endif
+#include "lightmill/frames/raw.hpp"
 
 namespace lightmill::frames {
 namespace {
@@ -228,20 +213,9 @@ std::unique_ptr<Source> open(const std::string& path, const OpenOptions& options
     const auto extension = std::filesystem::path(path).extension().string();
     // Content first: a name can be anything.
     (void)options;
-#ifdef LIGHTMILL_HAS_NPY
     if (start.starts_with("\x93NUMPY") || extension == ".npy") return open_npy(path);
-#endif
-#ifdef LIGHTMILL_HAS_HDF5
-    if (start.starts_with("\x89HDF\r\n\x1a\n") || extension == ".h5" || extension == ".hdf5" ||
-        extension == ".nxs")
-        return open_hdf5(path, options.dataset);
-#endif
-#ifdef LIGHTMILL_HAS_RAW
     if (extension == ".json" || extension == ".raw" || start.starts_with("{")) return open_raw(path);
-#endif
-#ifdef LIGHTMILL_HAS_DAT
     if (extension == ".dat") return open_dat(path);
-#endif
     throw FormatError(
         path, 0,
         fmt::format("found a file that starts with \"{}\" and ends in \"{}\"; expected a receiver's "
