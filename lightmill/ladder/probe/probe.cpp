@@ -60,6 +60,15 @@ class Mapping {
     std::size_t bytes_ = 0;
 };
 
+// The highest rate that two other passes came within 5 % of: a single pass can look faster than the machine
+// is (a clock of a virtual machine that stood still was seen). The highest of all where no three agree.
+double confirmed_best(std::vector<double> rates) {
+    std::sort(rates.begin(), rates.end(), std::greater<>());
+    for (std::size_t i = 0; i + 2 < rates.size(); ++i)
+        if (rates[i + 2] >= 0.95 * rates[i]) return rates[i];
+    return rates.front();
+}
+
 // Passes of work over a team until the time is used up.
 struct Rates {
     double best = 0;
@@ -82,7 +91,7 @@ Rates measure(Team& team, double budget_s, double units, const std::function<voi
     const auto start = Clock::now();
     while (static_cast<int>(rates.size()) < k_least_passes || seconds_since(start) < budget_s)
         rates.push_back(units * repeats / pass());
-    return {*std::max_element(rates.begin(), rates.end()), median(rates), static_cast<int>(rates.size())};
+    return {confirmed_best(rates), median(rates), static_cast<int>(rates.size())};
 }
 
 // 1, 2, 4, ... and the most itself.

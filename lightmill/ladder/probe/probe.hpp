@@ -17,7 +17,7 @@ namespace lightmill::ladder {
 struct Ceiling {
     std::string resource;  // one of resources()
     int threads = 1;
-    double best = 0;    // units a second, the highest pass: what a floor is made of
+    double best = 0;    // units a second, the highest that three passes confirm: what a floor is made of
     double median = 0;  // over the passes; far below the best says that the machine was not quiet
     int passes = 0;
     std::string how;  // the kernel that was best: "simd_avx512, streaming stores"

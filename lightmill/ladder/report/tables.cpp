@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lightmill/ladder/report/analysis.hpp"
+#include "lightmill/ladder/report/table_internal.hpp"
 
 namespace lightmill::ladder {
 namespace {
@@ -81,12 +82,6 @@ Json rung_json(const RungSummary& s) {
     return json;
 }
 
-struct Table {
-    std::vector<std::string> head;
-    std::vector<std::vector<std::string>> lines;
-    std::size_t left = 0;  // so many leading columns are aligned left, the rest right
-};
-
 std::string escaped(std::string text) {
     for (std::size_t i = 0; (i = text.find('|', i)) != std::string::npos; i += 2) text.insert(i, "\\");
     return text;
@@ -97,7 +92,9 @@ std::size_t width(const std::string& text) {
         std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-std::string render(const Table& table, TableStyle style) {
+}  // namespace
+
+std::string detail::render(const detail::Table& table, TableStyle style) {
     std::string text;
     if (style == TableStyle::markdown) {
         auto line = [&](const std::vector<std::string>& cells) {
@@ -129,8 +126,6 @@ std::string render(const Table& table, TableStyle style) {
     for (const auto& cells : table.lines) line(cells);
     return text;
 }
-
-}  // namespace
 
 std::string time_text(double seconds) {
     if (!(seconds > 0)) return "–";
@@ -197,7 +192,7 @@ std::string to_text(const Summary& summary, TableStyle style) {
         "{} rounds; {} claims share {:.3g} %, so each interval holds with {:.4g} %{}.\n\n", summary.rounds,
         summary.family.claims, 100 * summary.family.alpha, 100 * (1 - summary.family.alpha_per_claim()),
         summary.family.looks > 1 ? fmt::format(" ({} looks declared)", summary.family.looks) : "");
-    Table table;
+    detail::Table table;
     table.head = {"rung", "status", "verdict", "× reference", "step",    "× before", "warm",
                   "cold", "best",   "spread",  "faults",      "% floor", "quotable"};
     table.left = 3;
@@ -224,7 +219,7 @@ std::string to_text(const Summary& summary, TableStyle style) {
              : s.not_quotable.empty() ? "yes"
                                       : "NO"});
     }
-    text += render(table, style) + "\n";
+    text += detail::render(table, style) + "\n";
     for (const auto& s : summary.rungs) {
         std::vector<std::string> lines;
         if (!s.rung.changes.empty())
