@@ -77,6 +77,10 @@ class DatSource final : public Source {
                  {static_cast<std::int64_t>(count), description_.shape.rows, description_.shape.columns}}};
     }
 
+    void recall(std::uint64_t first, std::span<const FrameInfo> infos) override {
+        numbers_.see(first, infos);
+    }
+
     Anomalies anomalies() const override { return numbers_.anomalies(); }
 
   private:

@@ -117,6 +117,10 @@ class RawSource final : public Source {
                  {static_cast<std::int64_t>(count), description_.shape.rows, description_.shape.columns}}};
     }
 
+    void recall(std::uint64_t first, std::span<const FrameInfo> infos) override {
+        numbers_.see(first, infos);
+    }
+
     Anomalies anomalies() const override {
         auto all = numbers_.anomalies();
         add(all, unordered_);

@@ -81,6 +81,15 @@ class Concatenated final : public Source {
                 {storage.pixels.data(), {static_cast<std::int64_t>(total), shape.rows, shape.columns}}};
     }
 
+    void recall(std::uint64_t first, std::span<const FrameInfo> infos) override {
+        for (std::size_t i = 0; i < sources_.size(); ++i) {
+            const auto begin = std::max(first, starts_[i]);
+            const auto end = std::min(first + infos.size(), starts_[i] + sources_[i]->description().count);
+            if (begin < end)
+                sources_[i]->recall(begin - starts_[i], infos.subspan(begin - first, end - begin));
+        }
+    }
+
     Anomalies anomalies() const override {
         Anomalies all;
         for (const auto& source : sources_) add(all, source->anomalies());
@@ -140,6 +149,9 @@ class Cropped final : public Source {
         return {storage.infos, {storage.pixels.data(), {whole.pixels.extent(0), rows, columns}}};
     }
 
+    void recall(std::uint64_t first, std::span<const FrameInfo> infos) override {
+        source_->recall(first, infos);
+    }
     Anomalies anomalies() const override { return source_->anomalies(); }
 
   private:
@@ -171,6 +183,9 @@ class Sliced final : public Source {
         require_inside(description_, first, count);
         return source_->read(first_ + first, count, storage);
     }
+    void recall(std::uint64_t first, std::span<const FrameInfo> infos) override {
+        source_->recall(first_ + first, infos);
+    }
     Anomalies anomalies() const override { return source_->anomalies(); }
 
   private:
@@ -188,6 +203,8 @@ std::string first_bytes(const std::string& path) {
 }
 
 }  // namespace
+
+void Source::recall(std::uint64_t, std::span<const FrameInfo>) {}
 
 std::unique_ptr<Source> concatenate(std::vector<std::unique_ptr<Source>> sources) {
     if (sources.empty()) throw OptionError("data", "no source", "at least one");

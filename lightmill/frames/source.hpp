@@ -89,6 +89,9 @@ class Source {
     // Frames first … first + count - 1 in file order; needs first + count <= description().count.
     // May be called from one thread at a time. Throws FormatError (file, byte), IoError.
     [[nodiscard]] virtual Block read(std::uint64_t first, std::uint64_t count, Storage& storage) = 0;
+    // Frames first, first + 1, … were read by an earlier session, which a run that is resumed goes on
+    // from: anomalies() counts as if they had been read here. Only their numbers are known.
+    virtual void recall(std::uint64_t first, std::span<const FrameInfo> infos);
     // What has been seen of missing, repeated and unordered frames so far; complete once every
     // frame was read.
     [[nodiscard]] virtual Anomalies anomalies() const = 0;

@@ -143,6 +143,14 @@ struct Finder::Impl {
     }
 };
 
+std::string model_digest(const FinderState& state) {
+    if (state.raster_sum.empty()) return model_digest(std::span<const Model>(state.models));
+    Sha256 sha;
+    sha.update(std::span(state.raster_sum));
+    sha.update(std::span(state.raster_square));
+    return sha.hex();
+}
+
 Finder::Finder(const Pedestal& pedestal, const FindOptions& options, const SpeedOptions& speed,
                std::span<const std::int64_t> module_rows, std::span<const std::int64_t> module_columns)
     : Finder(pedestal, options, speed, (check(options), begin(pedestal, options)), module_rows,
@@ -250,11 +258,7 @@ FinderState Finder::state() const {
 std::string Finder::model_digest() const {
     FinderState state;
     impl_->engine->save(state);
-    if (impl_->options.rule != Rule::raster) return clusters::model_digest(state.models);
-    Sha256 sha;
-    sha.update(std::span(state.raster_sum));
-    sha.update(std::span(state.raster_square));
-    return sha.hex();
+    return clusters::model_digest(state);
 }
 
 const AbsentCounts& Finder::absent() const noexcept {

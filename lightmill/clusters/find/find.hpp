@@ -35,6 +35,9 @@ struct FinderState {
     std::vector<std::uint32_t> negatives;  // (rows × columns) frames in which the pixel was negative
 };
 
+// The model digest of a state: of its models, or of raster's sums.
+[[nodiscard]] std::string model_digest(const FinderState& state);
+
 class Finder {
   public:
     // module_rows, module_columns: first row (column) of each module but the first; windows do not

@@ -30,7 +30,7 @@ class HitMap {
 };
 
 // A pixel that fired or was negative in more than a tenth of the frames: a baseline that jumped never
-// recovers by itself.
+// recovers by itself. Fewer than ten times do not count: in a short run they are chance.
 struct HotPixel {
     std::int64_t row = 0, column = 0;
     std::uint64_t fired = 0, negative = 0;  // frames

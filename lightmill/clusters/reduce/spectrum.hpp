@@ -23,7 +23,7 @@ void visit_options(Options& options, Visitor&& visit) {
     visit(OptionInfo{.name = "spectrum_bins",
                      .help = "bins of the spectrum of cluster sums",
                      .minimum = 1,
-                     .maximum = 1 << 24},
+                     .maximum = 1 << 20},
           options.spectrum_bins);
     visit(OptionInfo{.name = "spectrum_min",
                      .help = "lower edge of the spectrum's first bin",
@@ -66,8 +66,11 @@ class Spectrum {
     void set_all(std::span<const std::uint64_t> counts);
 
   private:
+    [[nodiscard]] std::size_t place(std::int64_t sum) const noexcept;  // in counts_
+
     SpectrumOptions options_;
     std::vector<std::uint64_t> counts_;  // underflow, bins, overflow
+    std::vector<std::uint32_t> places_;  // of each sum from the minimum on, where that is a small table
 };
 
 }  // namespace lightmill::clusters

@@ -58,13 +58,13 @@ struct RunOptions {
 };
 
 struct RunHooks {
-    ProgressFunction progress;  // frames found; called on run()'s own thread
-    // Asked to stop, the run ends at the end of an epoch, or where an epoch is longer than a block of
-    // frames, goes back to its start. Without effect once the last frame is found.
-    std::stop_token stop;
+    ProgressFunction progress = {};  // frames found; called on run()'s own thread
+    // Asked to stop, the run ends at the end of an epoch; where that is seconds away, a result file goes
+    // back to its last checkpoint. Without effect once the last frame is found.
+    std::stop_token stop = {};
     // Sees every cluster in order, on a thread of its own; an exception ends the run with it. A resumed
     // run shows only what is new.
-    std::function<void(const ClustersView&)> clusters;
+    std::function<void(const ClustersView&)> clusters = {};
 };
 
 // Everything that is said about a run afterwards.
@@ -101,7 +101,7 @@ struct Summary {
 
 // Finds the clusters of all frames of a source. Throws OptionError before anything is written where
 // options, shapes or outputs do not fit; what a stage throws ends the run with that error, and leaves the
-// frames up to then in a readable OUT.partial.
+// frames up to then, or up to the last checkpoint, in a readable OUT.partial.
 [[nodiscard]] Summary run(frames::Source& source, const Pedestal& pedestal, const RunOptions& options = {},
                           const RunHooks& hooks = {});
 

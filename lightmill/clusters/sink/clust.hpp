@@ -25,6 +25,7 @@ class ClustWriter {
   private:
     std::string path_;
     FileDescriptor file_;
+    std::int64_t size_ = 0;  // of the whole frames written
     std::vector<std::byte> bytes_;
 };
 
