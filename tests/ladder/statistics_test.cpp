@@ -259,6 +259,31 @@ TEST(Simulation, IntervalCoversTheMedianAtItsNominalRate) {
     }
 }
 
+// Why not the interval of a mean: with spikes in one arm it speaks of another number than the median.
+TEST(Simulation, StudentsIntervalLosesTheMedianWhereOneArmHasSpikes) {
+    constexpr int k_trials = 2000;
+    constexpr int k_rounds = 48;
+    constexpr double k_t = 2.012;  // 97.5 % quantile, 47 degrees of freedom
+    const Kind& kind = kinds()[2].second;
+    ASSERT_EQ(kinds()[2].first, "spikes in one arm");
+    const double truth = true_median(kind);
+    Session session(4);
+    int covered = 0;
+    for (int trial = 0; trial < k_trials; ++trial) {
+        double sum = 0;
+        double squares = 0;
+        for (int round = 0; round < k_rounds; ++round) {
+            const double d = kind(session, round);
+            sum += d;
+            squares += d * d;
+        }
+        const double mean = sum / k_rounds;
+        const double error = std::sqrt((squares / k_rounds - mean * mean) / (k_rounds - 1));
+        if (std::abs(mean - truth) <= k_t * error) ++covered;
+    }
+    EXPECT_LT(covered, k_trials / 2);
+}
+
 // Identical arms: a session (null arm and five claims) may call none of them different more often than alpha.
 TEST(Simulation, IdenticalArmsAreNotCalledDifferentBeyondNominal) {
     constexpr int k_trials = 1500;
