@@ -33,15 +33,16 @@ function(lightmill_library name)
 endfunction()
 
 # lightmill_test(name SOURCES ... LIBRARIES ...) makes one GoogleTest program, registered as one
-# ctest entry per test case so that the counts are those of the cases.
+# ctest entry per test case so that the counts are those of the cases. LABELS threads: also run under
+# the thread sanitizer.
 function(lightmill_test name)
   if(NOT LIGHTMILL_TESTS)
     return()
   endif()
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   add_executable(test_${name} ${arg_SOURCES})
   target_link_libraries(test_${name} PRIVATE lightmill_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(test_${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
+  gtest_discover_tests(test_${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")
 endfunction()
 
 # lightmill_fuzzer(name SOURCES ... LIBRARIES ...): a libFuzzer program fuzz_<name>.

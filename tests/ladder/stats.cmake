@@ -3,3 +3,4 @@ lightmill_test(ladder_probe SOURCES probe_test.cpp LIBRARIES lightmill::ladder_p
 lightmill_test(ladder_analysis SOURCES analysis_test.cpp LIBRARIES lightmill::ladder_report nlohmann_json::nlohmann_json)
 lightmill_test(ladder_page SOURCES page_test.cpp LIBRARIES lightmill::ladder_report)
 lightmill_test(ladder_compare SOURCES compare_test.cpp LIBRARIES lightmill::ladder_report nlohmann_json::nlohmann_json)
+lightmill_test(ladder_directory SOURCES directory_test.cpp LIBRARIES lightmill::ladder_report nlohmann_json::nlohmann_json)
