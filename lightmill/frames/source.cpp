@@ -11,6 +11,7 @@
 #include "lightmill/base/file.hpp"
 #include "lightmill/frames/dat.hpp"
 #include "lightmill/frames/frame_numbers.hpp"
+#include "lightmill/frames/hdf5.hpp"
 #include "lightmill/frames/npy.hpp"
 #include "lightmill/frames/raw.hpp"
 
@@ -229,8 +230,10 @@ std::unique_ptr<Source> open(const std::string& path, const OpenOptions& options
     const auto start = first_bytes(path);
     const auto extension = std::filesystem::path(path).extension().string();
     // Content first: a name can be anything.
-    (void)options;
     if (start.starts_with("\x93NUMPY") || extension == ".npy") return open_npy(path);
+    if (start.starts_with("\x89HDF\r\n\x1a\n") || extension == ".h5" || extension == ".hdf5" ||
+        extension == ".nxs")
+        return open_hdf5(path, options.dataset);
     if (extension == ".json" || extension == ".raw" || start.starts_with("{")) return open_raw(path);
     if (extension == ".dat") return open_dat(path);
     throw FormatError(
