@@ -270,7 +270,7 @@ class Prober {
             getrusage(RUSAGE_SELF, &after);
             const double second = touch();
             const auto faults = static_cast<double>(after.ru_minflt - before.ru_minflt);
-            const auto pages = static_cast<double>(bytes / page_bytes);
+            const auto pages = static_cast<double>(bytes) / static_cast<double>(page_bytes);
             if (faults < 0.9 * pages || faults > 1.2 * pages + 8) continue;
             const double cost = std::max(0.0, first - second) / faults;
             if (best == 0 || cost < best) best = cost;
