@@ -13,6 +13,7 @@
 #include "lightmill/base/build_info.hpp"
 #include "lightmill/base/error.hpp"
 #include "lightmill/base/file.hpp"
+#include "lightmill/clusters/run/blocks_internal.hpp"
 #include "lightmill/clusters/run/channel_internal.hpp"
 #include "lightmill/clusters/sink/clust.hpp"
 #include "lightmill/clusters/sink/result_writer.hpp"
@@ -25,25 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Frames of one call of the finder. Large enough that starting its threads does not count, small enough
-// that three blocks and three results stay far below 400 MB. Whole epochs where they fit.
-std::uint64_t block_frames(const frames::Shape& shape, const FindOptions& find) {
-    const std::uint64_t bytes = find.window.cells() > 81 ? 4 << 20 : 8 << 20;
-    const auto frames =
-        std::max<std::uint64_t>(bytes / (static_cast<std::uint64_t>(shape.pixels()) * sizeof(Pixel)), 1);
-    const auto epoch = static_cast<std::uint64_t>(find.epoch * find.streams);
-    return frames < epoch ? frames : frames - frames % epoch;
-}
-
-// From frame `first` on: a block, but not across the end of an epoch that is longer than a block.
-std::uint64_t next_count(std::uint64_t first, std::uint64_t total, std::uint64_t block,
-                         const FindOptions& find) {
-    const auto epoch = static_cast<std::uint64_t>(find.epoch * find.streams);
-    const auto left = std::min(block, total - first);
-    const auto to_end = epoch - first % epoch;
-    return epoch > block ? std::min(left, to_end) : left;
 }
 
 bool ends_with(std::string_view text, std::string_view end) {
@@ -65,7 +47,7 @@ class Runner {
         open_output();
         make_finder();
         total_ = source_.description().count;
-        block_ = block_frames(pedestal_.shape, options_.find);
+        block_ = detail::block_frames(pedestal_.shape, options_.find);
         {
             const std::jthread reader([this] { guard(&Runner::read_all); });
             const std::jthread sink([this] { guard(&Runner::reduce_all); });
@@ -192,7 +174,7 @@ class Runner {
         for (auto first = resumed_; first < total_;) {
             const auto storage = free_.pop();
             if (!storage) return;
-            const auto count = next_count(first, total_, block_, options_.find);
+            const auto count = detail::next_count(first, total_, block_, options_.find);
             const auto start = Clock::now();
             const auto block = source_.read(first, count, **storage);
             read_seconds_ += seconds_since(start);
@@ -242,7 +224,7 @@ class Runner {
     [[nodiscard]] bool may_stop() const {
         if (!writer_ || finder_->between_epochs()) return true;
         constexpr double k_patience_seconds = 2;
-        const auto epoch = static_cast<std::uint64_t>(options_.find.epoch * options_.find.streams);
+        const auto epoch = detail::epoch_frames(options_.find);
         const auto done = finder_->frames() - resumed_;
         const auto left = epoch - finder_->frames() % epoch;
         return static_cast<double>(left) * find_seconds_ > k_patience_seconds * static_cast<double>(done);

@@ -56,17 +56,19 @@ struct Difference {
 };
 
 struct VerifyReport {
-    std::uint64_t frames = 0, clusters = 0;         // in the file
-    bool complete = false;                          // the file is whole, not what an interrupted run left
-    std::string stored_digest, digest;              // as written, and as recomputed from the clusters
-    std::string stored_model_digest, model_digest;  // as written, and recomputed from the stored model
+    std::uint64_t frames = 0, clusters = 0;  // in the file
+    bool complete = false;                   // the file is whole, not what an interrupted run left
+    std::string stored_digest, digest;       // as written, and as recomputed from the clusters
+    // As written, and recomputed from the stored model. What a killed run left says none of the model.
+    std::string stored_model_digest, model_digest;
     // First frame whose clusters do not give its stored hash.
     std::optional<std::uint64_t> damaged_frame;
     // Where frames were given: the first disagreement.
     bool compared = false;
     std::optional<Difference> difference;
     [[nodiscard]] bool ok() const noexcept {
-        return digest == stored_digest && model_digest == stored_model_digest && !damaged_frame &&
+        return digest == stored_digest &&
+               (stored_model_digest.empty() || model_digest == stored_model_digest) && !damaged_frame &&
                !difference;
     }
 };
