@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <filesystem>
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/frames/npy_header_internal.hpp"
@@ -14,7 +13,7 @@ constexpr const char* k_type = "[('frame', '<u8'), ('x', '<f8'), ('y', '<f8'), (
 }
 
 std::string truth_path(const std::string& path) {
-    return std::filesystem::path(path).replace_extension(".truth.npy").string();
+    return path + ".truth.npy";
 }
 
 TruthWriter::TruthWriter(const std::string& path, bool overwrite)

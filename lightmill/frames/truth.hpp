@@ -19,7 +19,7 @@ struct TruthRecord {
 };
 static_assert(sizeof(TruthRecord) == 32);
 
-// Where the truth about frames in `path` is kept: "data.npy" → "data.truth.npy".
+// Where the truth about frames in `path` is kept: "data.h5" → "data.h5.truth.npy".
 [[nodiscard]] std::string truth_path(const std::string& path);
 
 // Writes partial_path(path); finish() gives it its name.

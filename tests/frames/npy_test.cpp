@@ -215,8 +215,7 @@ TEST_F(Npy, AFileThatShrinksIsAnErrorNotACrash) {
 }
 
 TEST_F(Npy, TruthComesBack) {
-    EXPECT_EQ(truth_path("x/data.npy"), "x/data.truth.npy");
-    EXPECT_EQ(truth_path("data.h5"), "data.truth.npy");
+    EXPECT_EQ(truth_path("x/data.h5"), "x/data.h5.truth.npy");
     const std::vector<Photon> photons{{1.5, 2.25, 1100}, {399.9, 0, 1099}};
     {
         TruthWriter writer(path);
