@@ -150,6 +150,33 @@ std::unique_ptr<Source> open_npy(const std::string& path) {
     return std::make_unique<NpySource>(path);
 }
 
+Mask read_npy_mask(const std::string& path) {
+    const MappedFile file(path);
+    const auto header = detail::parse_npy_header(file.bytes(), path);
+    const auto& shape = header.shape;
+    const bool good_type = header.type == "|u1" || header.type == "|b1" || header.type == "|i1";
+    if (header.is_structured || !good_type || shape.size() != 2 || header.fortran_order) {
+        throw FormatError(path, 10,
+                          fmt::format("found an array of type '{}' and shape ({}){}, expected a mask (rows, "
+                                      "columns) of bool or u8 in C "
+                                      "order; save numpy.ascontiguousarray(mask.astype(bool))",
+                                      header.type, fmt::join(shape, ", "),
+                                      header.fortran_order ? " in Fortran order" : ""));
+    }
+    const auto bytes = file.bytes().subspan(header.size_bytes);
+    const auto there = static_cast<std::int64_t>(bytes.size());
+    if (shape[0] > 0 && shape[1] > 0 && (shape[1] > there / shape[0] || shape[0] * shape[1] != there)) {
+        throw FormatError(path, static_cast<std::int64_t>(header.size_bytes),
+                          fmt::format("found {} bytes of mask, expected the shape ({}); the file is "
+                                      "truncated or its header is wrong",
+                                      there, fmt::join(shape, ", ")));
+    }
+    Mask mask{{}, {shape[0], shape[1]}};
+    mask.pixels.resize(to_size(shape[0] * shape[1]));
+    std::memcpy(mask.pixels.data(), bytes.data(), mask.pixels.size());
+    return mask;
+}
+
 NpyWriter::NpyWriter(const std::string& path, const Shape& shape, bool overwrite)
     : path_(path), shape_(shape), file_(detail::create_npy(path, overwrite)) {}
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "lightmill/base/file.hpp"
 #include "lightmill/frames/source.hpp"
@@ -14,6 +15,14 @@ namespace lightmill::frames {
 // An array (frames, rows, columns) of little-endian u16, delivered from the mapped file without a copy,
 // or of u8, widened. Throws FormatError for any other.
 [[nodiscard]] std::unique_ptr<Source> open_npy(const std::string& path);
+
+// A mask of pixels: an array (rows, columns) of u8, i8 or bool in C order, non-zero = masked. Throws
+// FormatError for any other.
+struct Mask {
+    std::vector<std::uint8_t> pixels;
+    Shape shape;
+};
+[[nodiscard]] Mask read_npy_mask(const std::string& path);
 
 // Writes partial_path(path); finish() gives it its name.
 class NpyWriter {
