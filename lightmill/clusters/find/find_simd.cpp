@@ -122,7 +122,10 @@ class Band {
         const float* mean = mean_row(row);
         const Pixel* offset = b_.offset + row * b_.layout->stride;
         const float* variance = b_.variance + row * b_.layout->stride;
-        const auto ahead = k_rows_ahead * b_.layout->stride;
+        // Never into the next band: its thread is writing there, and every line asked for would have to
+        // travel back.
+        const auto rows_ahead = row + k_rows_ahead < b_.last_row ? k_rows_ahead : 0;
+        const auto ahead = rows_ahead * b_.layout->stride;
         float* out = ring_row(row);
         const bool count = ABSENT && row >= b_.first_row && row < b_.last_row;
         for (const auto& segment : b_.layout->segments) {
@@ -134,7 +137,7 @@ class Band {
                 hwy::Prefetch(mean + at + ahead);
                 hwy::Prefetch(variance + at + ahead);
                 hwy::Prefetch(offset + at + ahead);
-                hwy::Prefetch(frame + x + k_rows_ahead * b_.shape.columns);
+                hwy::Prefetch(frame + x + rows_ahead * b_.shape.columns);
                 hn::StoreU(residual(hn::LoadU(u16, frame + x), hn::LoadU(u16, offset + at),
                                     hn::LoadU(f, mean + at), k_lanes, count),
                            f, out + at);
