@@ -175,6 +175,13 @@ TEST(Analysis, FailedGatesAndRungsNotRunStayWithTheirReason) {
     EXPECT_EQ(opt4.state_reason, "no CUDA device here");
     // The failed rung was a declared claim; the one that cannot run here was not.
     EXPECT_EQ(summary.family.claims, 7);
+    // A rung after one that cannot run here has one claim only, against the reference.
+    s.add("opt5", "adopted", "opt4");
+    s.time("opt5", 0.01);
+    const Summary more = analyse(s.session);
+    EXPECT_EQ(more.family.claims, 8);
+    EXPECT_TRUE(find(more, "opt5")->against_reference);
+    EXPECT_FALSE(find(more, "opt5")->against_before);
 }
 
 TEST(Analysis, FloorNamesTheTallestBarAndOverAHundredPercentIsAnError) {

@@ -46,6 +46,14 @@ TEST(Compare, AgreeingReferencesGiveFullVerdicts) {
     EXPECT_LT(rung(c, "bands").change.low, 1 / 0.9);
     EXPECT_GT(rung(c, "bands").change.high, 1 / 0.9);
     EXPECT_EQ(rung(c, "simd").verdict, "SAME");
+    // The widest quotient that two intervals allow, each at half of what the two claims share.
+    const auto d = [](const Summary& s) {
+        return estimate(find(s, "bands")->against_reference->d, 0.05 / 2 / 2);
+    };
+    const Estimate first = d(analyse(session(1).session));
+    const Estimate second = d(analyse(session(2, 0.9).session));
+    EXPECT_DOUBLE_EQ(rung(c, "bands").change.low, second.low / first.high);
+    EXPECT_DOUBLE_EQ(rung(c, "bands").change.high, second.high / first.low);
     const Comparison back = compare(analyse(session(2, 0.9).session), analyse(session(1).session), "b", "a");
     EXPECT_EQ(rung(back, "bands").verdict, "SLOWER");
 }
