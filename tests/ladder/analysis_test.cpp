@@ -225,6 +225,39 @@ TEST(Analysis, GuardsMakeARungUnquotableAndKeepItsRows) {
     EXPECT_EQ(find(summary, "simd")->against_reference->estimate.rounds, 24);
 }
 
+TEST(Analysis, GuardsOfOneKindStandTogether) {
+    Synthetic s = Synthetic::ladder();
+    for (auto& row : s.session.rows) {
+        if (row.rung != "simd" || row.repetition != 0) continue;
+        if (row.round < 3)
+            row.not_quotable = {"busy machine: " + std::to_string(row.round + 2) + " other threads run"};
+        if (row.round == 7) row.invalid = "CRASH: signal 11";
+        if (row.round == 8) row.invalid = "CRASH: signal 6";
+    }
+    const Summary summary = analyse(s.session);
+    EXPECT_THAT(find(summary, "simd")->not_quotable,
+                ElementsAre("busy machine, such as: 2 other threads run (in 3 of 24 rounds)"));
+    ASSERT_EQ(summary.guards.size(), 2u);
+    EXPECT_EQ(summary.guards[0].what, "CRASH, such as: signal 11");
+    EXPECT_EQ(summary.guards[0].rounds, 2);
+    EXPECT_THAT(summary.guards[1].rungs, ElementsAre("simd"));
+}
+
+// The runner leaves one row of a rung that failed its gate.
+TEST(Analysis, AFailedGatesRowEndsNoSession) {
+    Synthetic s = Synthetic::ladder();
+    s.add("wrong", "candidate", "bands").gate_failure = "differs";
+    SessionRow row;
+    row.rung = "wrong";
+    row.invalid = "GATE_FAILED: differs";
+    s.session.rows.push_back(row);
+    const Summary summary = analyse(s.session);
+    EXPECT_EQ(summary.rounds, 24);
+    EXPECT_EQ(find(summary, "wrong")->state, "gate failed");
+    EXPECT_FALSE(find(summary, "wrong")->against_reference);
+    EXPECT_THAT(find(summary, "simd")->not_quotable, IsEmpty());
+}
+
 TEST(Analysis, ColdOnlyRungsAreComparedColdWithCold) {
     Synthetic s;
     s.add("terminal", "reference");

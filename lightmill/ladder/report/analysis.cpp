@@ -71,6 +71,40 @@ std::string percent(double ratio_minus_one) {
                                           : std::string("unbounded");
 }
 
+std::string rounds_text(std::size_t n) {
+    return fmt::format("{} round{}", n, n == 1 ? "" : "s");
+}
+
+// Guards and failures say "what: detail"; the detail differs from row to row.
+std::string kind_of(const std::string& reason) {
+    const auto colon = reason.find(": ");
+    return colon == std::string::npos || colon > 40 ? reason : reason.substr(0, colon);
+}
+
+// Reasons of one kind together: in which rounds, and one of them in full.
+struct Reasons {
+    struct Seen {
+        std::string example;
+        std::set<int> rounds;
+        std::set<std::string> rungs;
+        bool differ = false;
+    };
+    std::map<std::string, Seen> kinds;
+
+    void add(const std::string& reason, int round, const std::string& rung) {
+        Seen& seen = kinds[kind_of(reason)];
+        seen.differ = seen.differ || (!seen.example.empty() && seen.example != reason);
+        if (seen.example.empty()) seen.example = reason;
+        seen.rounds.insert(round);
+        seen.rungs.insert(rung);
+    }
+    // "busy machine, such as: 3 other threads run"
+    [[nodiscard]] static std::string text(const std::string& kind, const Seen& seen) {
+        return seen.differ ? fmt::format("{}, such as{}", kind, seen.example.substr(kind.size()))
+                           : seen.example;
+    }
+};
+
 void add_once(std::vector<std::string>& list, const std::string& text) {
     if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
 }
@@ -108,14 +142,18 @@ class Analysis {
         });
         for (const auto& row : rows) rows_[row.rung].push_back(row);
         for (const auto& [id, rung_rows] : rows_) processes_[id] = by_round(rung_rows);
-        for (const auto& rung : summary_.session.rungs)
+        // A round counts as done when every arm that passed its gate and made rows at all has one in it.
+        std::map<int, std::size_t> done;
+        std::size_t arms = 0;
+        for (const auto& rung : summary_.session.rungs) {
             if (rung.status == "reference") reference_id_ = rung.id;
-        // A round counts as done when every arm that made rows at all has one in it.
-        std::map<int, std::size_t> arms;
-        for (const auto& [id, processes] : processes_)
-            for (const auto& [round, process] : processes) ++arms[round];
-        for (const auto& [round, count] : arms)
-            if (count == processes_.size()) ++summary_.rounds;
+            const auto processes = processes_.find(rung.id);
+            if (processes == processes_.end() || !rung.gate_failure.empty()) continue;
+            ++arms;
+            for (const auto& [round, process] : processes->second) ++done[round];
+        }
+        for (const auto& [round, count] : done)
+            if (count == arms) ++summary_.rounds;
     }
 
     // The family is what the ladder declares, whatever became of it: a rung that fails later was still one of
@@ -155,12 +193,13 @@ class Analysis {
             s.state_reason = "no rows: the session ended before its first turn";
         } else if (s.invalid_processes > k_invalid_limit * s.processes) {
             s.state = "invalid";
-            std::map<std::string, int> reasons;
-            for (const auto& row : s.rows)
-                if (!row.invalid.empty()) ++reasons[row.invalid];
             s.state_reason = fmt::format("{} of {} processes are invalid", s.invalid_processes, s.processes);
-            for (const auto& [reason, count] : reasons)
-                s.state_reason += fmt::format("; {} × {}", count, reason);
+            Reasons reasons;
+            for (const auto& row : s.rows)
+                if (!row.invalid.empty()) reasons.add(row.invalid, row.round, rung.id);
+            for (const auto& [kind, seen] : reasons.kinds)
+                s.state_reason +=
+                    fmt::format("; {} in {}", Reasons::text(kind, seen), rounds_text(seen.rounds.size()));
         } else {
             s.state = "timed";
         }
@@ -351,12 +390,12 @@ class Analysis {
             return;
         }
         for (const auto& reason : s.rung.not_quotable) add_once(s.not_quotable, reason);
-        std::map<std::string, std::set<int>> rounds;
+        Reasons reasons;
         for (const auto& row : s.rows)
-            for (const auto& reason : row.not_quotable) rounds[reason].insert(row.round);
-        for (const auto& [reason, where] : rounds)
-            s.not_quotable.push_back(
-                fmt::format("{} (in {} of {} rounds)", reason, where.size(), s.processes));
+            for (const auto& reason : row.not_quotable) reasons.add(reason, row.round, s.rung.id);
+        for (const auto& [kind, seen] : reasons.kinds)
+            s.not_quotable.push_back(fmt::format("{} (in {} of {} rounds)", Reasons::text(kind, seen),
+                                                 seen.rounds.size(), s.processes));
     }
 
     // Median over all arms of ln(time / the arm's own median), by place in the round: random order and its
@@ -392,21 +431,16 @@ class Analysis {
     }
 
     void guards() {
-        std::map<std::string, std::pair<std::set<int>, std::set<std::string>>> found;
+        Reasons reasons;
         for (const auto& [id, rows] : rows_)
             for (const auto& row : rows) {
-                for (const auto& reason : row.not_quotable) {
-                    found[reason].first.insert(row.round);
-                    found[reason].second.insert(id);
-                }
-                if (!row.invalid.empty()) {
-                    found[row.invalid].first.insert(row.round);
-                    found[row.invalid].second.insert(id);
-                }
+                for (const auto& reason : row.not_quotable) reasons.add(reason, row.round, id);
+                if (!row.invalid.empty()) reasons.add(row.invalid, row.round, id);
             }
-        for (const auto& [what, where] : found)
-            summary_.guards.push_back(
-                {what, static_cast<int>(where.first.size()), {where.second.begin(), where.second.end()}});
+        for (const auto& [kind, seen] : reasons.kinds)
+            summary_.guards.push_back({Reasons::text(kind, seen),
+                                       static_cast<int>(seen.rounds.size()),
+                                       {seen.rungs.begin(), seen.rungs.end()}});
     }
 
     void changes() {
