@@ -1,6 +1,9 @@
 #include "lightmill/base/hdf5_internal.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -64,6 +67,9 @@ const char* class_name(H5T_class_t type) {
 }  // namespace
 
 Session::Session() : lock_(library_mutex()) {
+    // A file that cannot be closed must not be tried again when the process ends: that crashes.
+    static const herr_t once = H5dont_atexit();
+    static_cast<void>(once);
     H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
@@ -100,6 +106,14 @@ void Id::close(const std::string& path) {
     const bool file = H5Iget_type(id_) == H5I_FILE;
     if (file) check(H5Fflush(id_, H5F_SCOPE_GLOBAL), path, "write");
     check(H5Idec_ref(std::exchange(id_, H5I_INVALID_HID)), path, "close");
+}
+
+void divert(hid_t file) noexcept {
+    const Session session;
+    void* handle = nullptr;
+    if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0 || handle == nullptr) return;
+    const FileDescriptor memory(::memfd_create("lightmill", MFD_CLOEXEC));
+    if (memory.is_open()) ::dup3(memory.get(), *static_cast<int*>(handle), O_CLOEXEC);
 }
 
 Id open_group(hid_t parent, const std::string& name, const std::string& path) {

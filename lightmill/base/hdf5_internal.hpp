@@ -65,7 +65,11 @@ class Id {
     hid_t id_ = H5I_INVALID_HID;
 };
 
-// The library's type for a plain C++ one, as it lies in memory.
+// Cuts an open file off from the disk: from here on the library writes into memory that goes with it.
+// For a file that a failed write broke: closing it would write the rest of its tables around the hole.
+void divert(hid_t file) noexcept;
+
+// The library's type for a plain C++ one, as it lies in memory. Needs a session, like everything here.
 template <class T>
 [[nodiscard]] hid_t native_type() noexcept {
     if constexpr (std::is_enum_v<T>) {

@@ -1,6 +1,7 @@
 #pragma once
 // A small simulated run, and a source that misbehaves on demand, for the tests of sink and run.
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -57,6 +58,39 @@ inline Pedestal pedestal(std::uint64_t dark_frames = 100) {
     const auto dark = frames::open_simulated(small_scene(), frames::FrameKind::dark, dark_frames, 1);
     return train(*dark, {}, {}, {});
 }
+
+// Any number of frames from a few: fast, and no less random to the finder.
+class Repeated final : public frames::Source {
+  public:
+    explicit Repeated(std::uint64_t count, std::uint64_t of = 300) {
+        const auto source = data(of);
+        description_ = source->description();
+        description_.count = count;
+        frames::Storage storage;
+        const auto block = source->read(0, of, storage);
+        pixels_.assign(block.pixels.data(), block.pixels.data() + block.pixels.size());
+    }
+    [[nodiscard]] const frames::Description& description() const noexcept override { return description_; }
+    [[nodiscard]] frames::Block read(std::uint64_t first, std::uint64_t count,
+                                     frames::Storage& storage) override {
+        const auto size = static_cast<std::size_t>(description_.shape.pixels());
+        storage.infos.resize(count);
+        storage.pixels.grow(count * size, 0);
+        for (std::uint64_t i = 0; i < count; ++i) {
+            storage.infos[i] = {.number = 1000 + first + i};
+            const auto* from = pixels_.data() + ((first + i) * size) % pixels_.size();
+            std::copy(from, from + size, storage.pixels.data() + i * size);
+        }
+        return {storage.infos,
+                {storage.pixels.data(),
+                 {static_cast<std::int64_t>(count), description_.shape.rows, description_.shape.columns}}};
+    }
+    [[nodiscard]] frames::Anomalies anomalies() const override { return {}; }
+
+  private:
+    frames::Description description_;
+    std::vector<frames::Pixel> pixels_;
+};
 
 // Passes another source on, with other frame numbers, and calls `before` ahead of each block.
 class Wrapped final : public frames::Source {

@@ -197,5 +197,390 @@ TEST(Run, InterruptedAndResumedAnyNumberOfTimesEqualsOneGo) {
     }
 }
 
+TEST(Run, MissingFramesAreCountedOnceAcrossSessions) {
+    constexpr std::uint64_t k_frames = 4000;
+    std::vector<std::uint64_t> numbers;
+    // A gap of 7 right where the first session ends, one of 3 before, and a frame that comes late, after it.
+    for (std::uint64_t i = 0; i < k_frames; ++i)
+        numbers.push_back(100 + i + (i >= 500 ? 3 : 0) + (i >= 1198 ? 7 : 0));
+    numbers[3000] = 100 + 500 + 1;
+    const auto count = [&](const RunOptions& options, std::uint64_t stop_at) {
+        std::stop_source stop;
+        Wrapped source(
+            test::data(k_frames),
+            [&](std::uint64_t first, std::uint64_t) {
+                if (first >= stop_at) stop.request_stop();
+            },
+            numbers);
+        return run(source, test::pedestal(), options, {.stop = stop.get_token()});
+    };
+    const Folder folder;
+    const auto whole = count({}, k_frames);
+    EXPECT_EQ(whole.anomalies.missing_frames, 3U + 7U);  // of the ten one came late, and left a gap itself
+    EXPECT_EQ(whole.anomalies.out_of_order_frames, 1U);
+    auto options = options_for(folder.file("out.h5"));
+    const auto first = count(options, 1198);
+    ASSERT_TRUE(first.interrupted);
+    ASSERT_LT(first.frames, 3000U);
+    options.output.resume = true;
+    const auto last = count(options, k_frames);
+    ASSERT_FALSE(last.interrupted);
+    EXPECT_EQ(last.anomalies.missing, whole.anomalies.missing);
+    EXPECT_EQ(last.anomalies.missing_frames, whole.anomalies.missing_frames);
+    EXPECT_EQ(last.anomalies.out_of_order, whole.anomalies.out_of_order);
+    EXPECT_EQ(last.digest, whole.digest);
+    const ResultReader reader(options.output.output);
+    EXPECT_EQ(reader.info().anomalies.missing, whole.anomalies.missing);
+}
+
+// --- killed ---------------------------------------------------------------------------------------
+
+template <class Work>
+pid_t in_child(const Work& work) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    try {
+        work();
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "in the child: %s\n", error.what());
+        ::_exit(1);
+    }
+    ::_exit(0);
+}
+
+int wait_for(pid_t child) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return status;
+}
+
+TEST(Run, KilledAtAnyMomentItGoesOnToTheSameDigests) {
+    const Folder folder;
+    const auto path = folder.file("out.h5");
+    constexpr std::uint64_t k_frames = 24'000;
+    const auto pedestal = test::pedestal();
+    Summary expected;
+    {
+        test::Repeated source(k_frames);
+        expected = run(source, pedestal);
+    }
+    auto options = options_for(path);
+    options.output.resume = true;
+    options.output.checkpoint_seconds = 0;  // after every block
+    std::mt19937_64 random(std::random_device{}());
+    int kills = 0;
+    std::uint64_t reached = 0;
+    for (int round = 0; round < 60 && !exists(path); ++round) {
+        const pid_t child = in_child([&] {
+            test::Repeated source(k_frames);
+            static_cast<void>(run(source, pedestal, options));
+        });
+        // Early on by design: in the first milliseconds a file is opened and repaired.
+        const auto patience =
+            std::uniform_int_distribution<int>(0, round % 2 == 0 ? 80'000 : 700'000)(random);
+        std::this_thread::sleep_for(std::chrono::microseconds(patience));
+        ::kill(child, SIGKILL);
+        const int status = wait_for(child);
+        if (WIFSIGNALED(status)) ++kills;
+        if (WIFEXITED(status)) {
+            ASSERT_EQ(WEXITSTATUS(status), 0) << "round " << round;
+        }
+        if (!exists(path + ".partial")) continue;
+        const ResultReader reader(path + ".partial");
+        ASSERT_GE(reader.info().frames, reached) << "what was safe is lost";
+        reached = reader.info().frames;
+        // Whole frames: each gives its hash.
+        const auto clusters = reader.read(0, reached);
+        for (std::size_t f = 0; f < reached; f += 37)
+            ASSERT_EQ(hash_frame(clusters.view(), f), clusters.hashes[f]);
+    }
+    EXPECT_GE(kills, 2);
+    test::Repeated source(k_frames);
+    if (!exists(path)) static_cast<void>(run(source, pedestal, options));
+    const ResultReader reader(path);
+    EXPECT_TRUE(reader.info().complete);
+    EXPECT_EQ(reader.info().digest, expected.digest);
+    EXPECT_EQ(reader.info().model_digest, expected.model_digest);
+    EXPECT_EQ(reader.info().clusters, expected.clusters);
+    EXPECT_TRUE(std::ranges::equal(reader.spectrum().all(), expected.spectrum.all()));
+    EXPECT_TRUE(std::ranges::equal(reader.hit_map().counts(), expected.hit_map.counts()));
+    const auto clusters = reader.read(0, k_frames);
+    for (std::size_t f = 0; f < k_frames; f += 11)
+        ASSERT_EQ(hash_frame(clusters.view(), f), clusters.hashes[f]);
+    std::printf("killed %d times\n", kills);
+}
+
+TEST(Run, AnotherProcessReadsWhileItGrows) {
+    const Folder folder;
+    const auto path = folder.file("out.h5");
+    auto options = options_for(path);
+    options.output.checkpoint_seconds = 0;
+    const pid_t child = in_child([&] {
+        test::Repeated source(30'000);
+        static_cast<void>(run(source, test::pedestal(), options));
+    });
+    std::uint64_t most = 0;
+    int looks = 0;
+    while (!exists(path)) {
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, WNOHANG), 0) << "the run ended without a result";
+        if (!exists(path + ".partial.checkpoint")) continue;
+        try {
+            const ResultReader reader(path + ".partial");
+            if (!reader.info().killed) continue;
+            ASSERT_GE(reader.info().frames, most);
+            most = reader.info().frames;
+            const auto n = std::min<std::uint64_t>(most, 2000);
+            const auto clusters = reader.read(most - n, n);
+            for (std::size_t f = 0; f < n; ++f) ASSERT_EQ(hash_frame(clusters.view(), f), clusters.hashes[f]);
+            ++looks;
+        } catch (const IoError&) {
+            // It got its name in between.
+        } catch (const FormatError& error) {
+            // It came to its end in between.
+            if (exists(path + ".partial.checkpoint")) ADD_FAILURE() << error.what();
+        }
+    }
+    EXPECT_EQ(wait_for(child), 0);
+    EXPECT_GT(looks, 3);
+    EXPECT_GT(most, 1000U);
+}
+
+TEST(Run, TwoRunsDoNotShareAFile) {
+    const Folder folder;
+    auto options = options_for(folder.file("out.h5"));
+    std::atomic<int> refused = 0;
+    Wrapped source(test::data(3000), [&](std::uint64_t first, std::uint64_t) {
+        if (first < 1000 || refused > 0) return;
+        const pid_t child = in_child([&] {
+            auto again = options;
+            again.output.overwrite = true;
+            const auto other = test::data(10);
+            try {
+                static_cast<void>(run(*other, test::pedestal(), again));
+            } catch (const IoError& error) {
+                ::_exit(std::string(error.what()).find("another run") != std::string::npos ? 42 : 2);
+            }
+        });
+        const int status = wait_for(child);
+        refused = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    });
+    static_cast<void>(run(source, test::pedestal(), options));
+    EXPECT_EQ(refused, 42);
+}
+
+// --- errors ---------------------------------------------------------------------------------------
+
+TEST(Run, AnErrorInTheSourceLeavesAReadableFileAndCanBeResumed) {
+    const Folder folder;
+    const auto path = folder.file("out.h5");
+    Wrapped source(test::data(6000), [](std::uint64_t first, std::uint64_t) {
+        if (first > 3000) throw FormatError("frames.raw", 4711, "torn");
+    });
+    try {
+        static_cast<void>(run(source, test::pedestal(), options_for(path)));
+        FAIL();
+    } catch (const FormatError& error) {
+        EXPECT_EQ(error.byte_offset(), 4711);
+    }
+    EXPECT_FALSE(exists(path));
+    {
+        const ResultReader reader(path + ".partial");
+        EXPECT_FALSE(reader.info().killed);
+        EXPECT_GT(reader.info().frames, 3000U);
+    }
+    auto options = options_for(path);
+    options.output.resume = true;
+    const auto whole = test::data(6000);
+    EXPECT_EQ(run(*whole, test::pedestal(), options).digest, truth(6000).digest);
+}
+
+TEST(Run, AnErrorInTheFinderOrAConsumerEndsItToo) {
+    const Folder folder;
+    const auto path = folder.file("out.h5");
+    auto options = options_for(path);
+    options.find.payload = Payload::int16;
+    options.output.checkpoint_seconds = 0;
+    // One pixel of a late frame is brighter than int16 allows.
+    class Bright final : public frames::Source {
+      public:
+        explicit Bright(std::unique_ptr<frames::Source> source) : source_(std::move(source)) {}
+        const frames::Description& description() const noexcept override { return source_->description(); }
+        frames::Block read(std::uint64_t first, std::uint64_t count, frames::Storage& storage) override {
+            const auto block = source_->read(first, count, storage);
+            if (first > 3000) storage.pixels[500] = 65000;
+            return block;
+        }
+        frames::Anomalies anomalies() const override { return {}; }
+
+      private:
+        std::unique_ptr<frames::Source> source_;
+    };
+    Bright bright(test::data(6000));
+    try {
+        static_cast<void>(run(bright, test::pedestal(), options));
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::range);
+    }
+    EXPECT_GT(ResultReader(path + ".partial").info().frames, 1000U);
+
+    const auto source = test::data(6000);
+    int blocks = 0;
+    EXPECT_THROW(static_cast<void>(run(*source, test::pedestal(), {},
+                                       {.clusters =
+                                            [&](const ClustersView&) {
+                                                if (++blocks == 3) throw Error(ErrorCode::state, "enough");
+                                            }})),
+                 Error);
+    EXPECT_EQ(blocks, 3);
+}
+
+TEST(Run, WhatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
+    const Folder folder;
+    const auto path = folder.file("out.h5");
+    const auto pedestal = test::pedestal();
+    const auto refuse = [&](const RunOptions& options, const char* words, std::uint64_t frames = 100) {
+        const auto source = test::data(frames);
+        try {
+            static_cast<void>(run(*source, pedestal, options));
+            FAIL() << words;
+        } catch (const Error& error) {
+            EXPECT_THAT(error.what(), HasSubstr(words));
+        }
+    };
+    auto options = options_for(path);
+    options.find.window = {4, 3};
+    refuse(options, "window");
+    options = options_for(path);
+    options.spectrum.spectrum_bins = -1;
+    refuse(options, "spectrum_bins");
+    refuse(options_for(folder.file("no/such/out.h5")), "no/such");
+    refuse(options_for(path), "no frames", 0);
+    auto scene = test::small_scene();
+    scene.columns = 71;
+    const auto other = frames::open_simulated(scene, frames::FrameKind::data, 10, 1);
+    EXPECT_THROW(static_cast<void>(run(*other, pedestal, options_for(path))), OptionError);
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+
+    // An output that is there, and one that was begun.
+    const auto source = test::data(100);
+    static_cast<void>(run(*source, pedestal, options_for(path)));
+    refuse(options_for(path), "--overwrite");
+    static_cast<void>(run_until(3000, 1000, options_for(folder.file("begun.h5"))));
+    refuse(options_for(folder.file("begun.h5")), "--resume", 3000);
+    options = options_for(folder.file("begun.h5"));
+    options.output.resume = true;
+    options.find.n_sigma = 6;
+    refuse(options, "n_sigma", 3000);
+    options.find.n_sigma = 5;
+    refuse(options, "frames of the source", 2999);
+    options.provenance = {{"frames", "some"}};
+    refuse(options, "frames = some", 3000);
+    options.provenance = {{"frames", "all"}};
+    const auto again = test::data(3000);
+    EXPECT_THROW(static_cast<void>(run(*again, test::pedestal(101), options)), OptionError);
+    options.output.output = folder.file("x.clust");
+    refuse(options, "resume");
+}
+
+void expect_kept_and_resumable(const std::string& path, const RunOptions& options, std::uint64_t frames) {
+    {
+        const ResultReader reader(path + ".partial");
+        EXPECT_GT(reader.info().frames, 0U);
+        EXPECT_LT(reader.info().frames, frames);
+        const auto clusters = reader.read(0, reader.info().frames);
+        for (std::size_t f = 0; f < clusters.numbers.size(); f += 7)
+            ASSERT_EQ(hash_frame(clusters.view(), f), clusters.hashes[f]);
+    }
+    (void)options;
+}
+
+TEST(Run, AFullDiskKeepsWholeFrames) {
+    const Folder folder;
+    if (::mount("none", folder.path().c_str(), "tmpfs", 0, "size=40m") != 0) {
+        GTEST_SKIP() << "a small file system cannot be mounted here: " << std::strerror(errno);
+    }
+    const auto path = folder.file("out.h5");
+    constexpr std::uint64_t k_frames = 60'000;
+    auto options = options_for(path);
+    options.output.checkpoint_seconds = 0;
+    test::Repeated source(k_frames);
+    const auto pedestal = test::pedestal();
+    try {
+        static_cast<void>(run(source, pedestal, options));
+        ADD_FAILURE() << "it all fitted";
+    } catch (const IoError& error) {
+        EXPECT_EQ(error.error_number(), ENOSPC);
+        EXPECT_THAT(error.what(), HasSubstr("--resume"));
+    }
+    EXPECT_FALSE(exists(path));
+    EXPECT_FALSE(ResultReader(path + ".partial").info().killed);
+    expect_kept_and_resumable(path, options, k_frames);
+    // With more room it goes on.
+    ASSERT_EQ(::mount("none", folder.path().c_str(), "tmpfs", MS_REMOUNT, "size=400m"), 0);
+    options.output.resume = true;
+    const auto summary = run(source, pedestal, options);
+    EXPECT_GT(summary.resumed_frames, 0U);
+    EXPECT_EQ(summary.digest, run(source, pedestal).digest);
+    EXPECT_EQ(::umount2(folder.path().c_str(), MNT_DETACH), 0);
+}
+
+TEST(Run, ALimitOnFileSizesKeepsWholeFrames) {
+    const Folder folder;
+    const auto path = folder.file("out.h5");
+    auto options = options_for(path);
+    options.output.checkpoint_seconds = 0;
+    const pid_t child = in_child([&] {
+        std::signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{30 << 20, 30 << 20};
+        if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(3);
+        test::Repeated source(60'000);
+        try {
+            static_cast<void>(run(source, test::pedestal(), options));
+        } catch (const IoError& error) {
+            ::_exit(error.error_number() == EFBIG ? 42 : 4);
+        }
+    });
+    const int status = wait_for(child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 42);
+    expect_kept_and_resumable(path, options, 60'000);
+}
+
+// --- queues ---------------------------------------------------------------------------------------
+
+TEST(Run, ASlowConsumerHoldsTheSourceBack) {
+    constexpr std::uint64_t k_frames = 30'000;
+    std::atomic<std::uint64_t> read = 0, seen = 0, ahead = 0;
+    Wrapped source(std::make_unique<test::Repeated>(k_frames), [&](std::uint64_t first, std::uint64_t count) {
+        read = first + count;
+        ahead = std::max(ahead.load(), read - seen);
+    });
+    RunOptions options;
+    options.speed.batches = 2;
+    const auto summary = run(source, test::pedestal(), options, {.clusters = [&](const ClustersView& view) {
+                                 std::this_thread::sleep_for(std::chrono::milliseconds(30));
+                                 seen += view.frames();
+                             }});
+    EXPECT_EQ(seen, k_frames);
+    EXPECT_EQ(summary.frames, k_frames);
+    // Three blocks read, and as many results as there are batches.
+    EXPECT_LE(ahead, (3 + 2 + 1) * 1198U);
+    EXPECT_GT(ahead, 1198U);
+}
+
+TEST(Run, ProgressEndsAtTheEnd) {
+    std::vector<std::uint64_t> done;
+    const auto source = test::data(4000);
+    static_cast<void>(run(*source, test::pedestal(), {}, {.progress = [&](const Progress& p) {
+        EXPECT_EQ(p.total, 4000U);
+        done.push_back(p.done);
+    }}));
+    ASSERT_FALSE(done.empty());
+    EXPECT_TRUE(std::ranges::is_sorted(done));
+    EXPECT_EQ(done.back(), 4000U);
+}
+
 }  // namespace
 }  // namespace lightmill::clusters

@@ -74,23 +74,21 @@ struct ResultReader::Impl {
 
     explicit Impl(const std::string& path_) : path(path_), state_path(path_) {
         const hdf5::Session session;
-        file = detail::open_file(path, &info.killed);
-        const auto root = file.get();
-        detail::require_format(root, detail::k_result_format, path);
+        // The checkpoint first: the file of a run that goes on holds at least what its checkpoint says.
         const auto checkpoint = path + ".checkpoint";
         std::error_code error;
-        // Also a file that is closed well is not at its end while its checkpoint is still there.
-        if (std::filesystem::exists(checkpoint, error)) {
-            info.killed = true;
+        const bool has_checkpoint = std::filesystem::exists(checkpoint, error);
+        if (has_checkpoint) {
             state_path = checkpoint;
+            read_numbers(detail::open_file(checkpoint).get());
         }
+        bool unfinished = false;
+        file = detail::open_file(path, &unfinished);
+        info.killed = unfinished || has_checkpoint;
+        const auto root = file.get();
+        detail::require_format(root, detail::k_result_format, path);
         read_settings(root);
-        if (state_path == path) {
-            read_numbers(root);
-        } else {
-            const auto other = detail::open_file(state_path);
-            read_numbers(other.get());
-        }
+        if (!has_checkpoint) read_numbers(root);
         open_columns(root);
     }
     ~Impl() {

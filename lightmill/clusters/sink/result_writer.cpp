@@ -61,9 +61,10 @@ Id access_list(const std::string& path, bool clear) {
     hdf5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), path, "open");
     hdf5::check(H5Pset_file_locking(access.get(), 0, 1), path, "open");
     if (clear) {
-        // What the program h5clear does; the property has no function of its own.
+        // What the program h5clear does; these properties have no functions of their own.
         const hbool_t yes = 1;
         hdf5::check(H5Pset(access.get(), "clear_status_flags", &yes), path, "open");
+        hdf5::check(H5Pset(access.get(), "skip_eof_check", &yes), path, "open");
     }
     return access;
 }
@@ -115,9 +116,10 @@ std::array<Column, 6> columns_for(const FindOptions& find) {
 }
 enum : std::size_t { k_number, k_hash, k_row, k_column, k_data, k_offset };
 
-void create_column(hid_t group, const Column& column, const std::string& path) {
+// `offset` has an entry more than there are frames: the 0 that it begins with.
+void create_column(hid_t group, const Column& column, bool begins_with_zero, const std::string& path) {
     const auto what = fmt::format("create dataset {}", column.name);
-    const auto now = column.shape(0);
+    const auto now = column.shape(begins_with_zero ? 1 : 0);
     auto most = now;
     most[0] = H5S_UNLIMITED;
     const Id space(
@@ -129,6 +131,8 @@ void create_column(hid_t group, const Column& column, const std::string& path) {
     const Id dataset(hdf5::check(H5Dcreate2(group, column.name.c_str(), column.type, space.get(), H5P_DEFAULT,
                                             properties.get(), H5P_DEFAULT),
                                  path, what));
+    const std::uint64_t zero = 0;
+    if (begins_with_zero) hdf5::detail::write(dataset.get(), column.type, &zero, column.name, path);
 }
 
 void write_setting(hid_t file, const ResultSetting& setting, const std::string& path) {
@@ -230,6 +234,8 @@ struct ResultWriter::Impl {
     // grows last.
     std::vector<std::uint64_t> ends;
     ResultPosition position;
+    // HDF5 failed half-way. The file is then left as a kill leaves it.
+    bool broken = false;
     bool reserves = true;  // the file system can reserve space
     std::int64_t reserved = 0;
 
@@ -244,6 +250,7 @@ struct ResultWriter::Impl {
     }
     ~Impl() {
         const hdf5::Session session;
+        if (broken && file) hdf5::divert(file.get());
         for (auto& column : columns) column.dataset.reset();
         file.reset();
     }
@@ -265,6 +272,8 @@ struct ResultWriter::Impl {
         if (clear) {
             const auto access = access_list(partial, true);
             Id once(hdf5::check(H5Fopen(partial.c_str(), H5F_ACC_RDWR, access.get()), partial, "open"));
+            // A writer in SWMR mode does not keep the file's end up to date.
+            hdf5::check(H5Fincrement_filesize(once.get(), 0), partial, "open");
             once.close(partial);
         }
         const auto access = access_list(partial, false);
@@ -321,13 +330,12 @@ struct ResultWriter::Impl {
         constexpr std::int64_t k_step = 64 << 20;
         const auto size = size_bytes(lock, partial);
         const auto need = size + bytes + k_slack;
-        if (need <= reserved) return;
         rlimit limit{};
         if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
             static_cast<std::uint64_t>(need) > limit.rlim_cur) {
             full(EFBIG);
         }
-        if (!reserves) return;
+        if (!reserves || need <= reserved) return;
         for (const auto end : {need + k_step, need}) {
             if (::fallocate(lock.get(), FALLOC_FL_KEEP_SIZE, size, end - size) == 0) {
                 reserved = end;
@@ -356,6 +364,7 @@ struct ResultWriter::Impl {
             bytes += static_cast<std::int64_t>((column.per_frame ? n : found) * column.entry_bytes());
         }
         reserve(bytes);
+        broken = true;
         put(columns[k_data], clusters, found,
             view.residuals16.empty() ? static_cast<const void*>(view.residuals.data())
                                      : view.residuals16.data());
@@ -366,21 +375,25 @@ struct ResultWriter::Impl {
         for (std::size_t f = 0; f < n; ++f) ends.push_back(clusters + view.offsets[f + 1]);
         frames += n;
         clusters += found;
+        broken = false;
         constexpr std::size_t k_most_ends = 1 << 20;
         if (ends.size() > k_most_ends) commit();
     }
 
     void commit() {
+        broken = true;
         for (auto& column : columns) flush(column);
         put(columns[k_offset], frames - ends.size() + 1, ends.size(), ends.data());
         flush(columns[k_offset]);
         ends.clear();
+        broken = false;
     }
 
     void replay(std::uint64_t count, const std::function<void(const ClustersView&)>& visit) const;
 
     // Closes the file as a plain one that ends at `end`.
     void finish(const ResultPosition& end, bool complete) {
+        if (broken) throw Error(ErrorCode::state, "the result cannot be ended after a failed write", partial);
         // What is behind `end` goes; the offset first, as readers go by it.
         if (end.finder.frames > frames || end.finder.frames < frames - ends.size()) {
             if (end.finder.frames > frames)
@@ -391,10 +404,12 @@ struct ResultWriter::Impl {
         }
         frames = end.finder.frames;
         clusters = end.clusters;
+        broken = true;
         if (ends.empty()) {
             for (auto& column : columns) flush(column);
         } else {
             commit();
+            broken = true;
         }
         for (const std::size_t i : {k_offset, k_number, k_hash, k_row, k_column, k_data}) {
             const auto entries = i == k_offset                  ? frames + 1
@@ -405,6 +420,7 @@ struct ResultWriter::Impl {
         detail::store_state(file.get(), end, complete, partial);
         for (auto& column : columns) column.dataset.close(partial);
         file.close(partial);
+        broken = false;
         // Gives back what was reserved behind the end.
         if (::ftruncate(lock.get(), size_bytes(lock, partial)) != 0 || ::fdatasync(lock.get()) != 0) {
             throw IoError(partial, "sync", errno, io_advice(errno));
@@ -489,8 +505,8 @@ ResultWriter ResultWriter::create(const std::string& path, const ResultSetting& 
                          .model_digest = {},
                          .backend = {},
                          .anomalies = {}};
-    auto impl = std::make_unique<Impl>(path, setting, std::move(begin));
     const hdf5::Session session;
+    auto impl = std::make_unique<Impl>(path, setting, std::move(begin));
     if (exists(partial)) impl->take_lock();  // refuses while its run still lives
     // Made under another name: whatever has the partial name is whole enough to go on from.
     const auto fresh = partial + ".new";
@@ -502,7 +518,8 @@ ResultWriter ResultWriter::create(const std::string& path, const ResultSetting& 
         {
             const auto group = hdf5::create_group(file.get(), "clusters", fresh);
             detail::write_find_options(group.get(), setting.find, fresh);
-            for (const auto& column : impl->columns) create_column(group.get(), column, fresh);
+            for (const auto& column : impl->columns)
+                create_column(group.get(), column, &column == &impl->columns[k_offset], fresh);
         }
         detail::create_state(file.get(), setting.pedestal, setting.find, setting.spectrum, fresh);
         file.close(fresh);
@@ -514,9 +531,6 @@ ResultWriter ResultWriter::create(const std::string& path, const ResultSetting& 
     rename(fresh, partial);
     impl->take_lock();
     impl->open(false);
-    const std::uint64_t zero = 0;
-    impl->put(impl->columns[k_offset], 0, 1, &zero);
-    impl->flush(impl->columns[k_offset]);
     return ResultWriter(std::move(impl));
 }
 
@@ -559,7 +573,12 @@ void ResultWriter::checkpoint(const ResultPosition& position) {
     const hdf5::Session session;
     impl.commit();
     if (::fdatasync(impl.lock.get()) != 0) throw IoError(impl.partial, "sync", errno, io_advice(errno));
-    write_checkpoint(checkpoint_path(impl.path), impl.setting, position);
+    try {
+        write_checkpoint(checkpoint_path(impl.path), impl.setting, position);
+    } catch (const IoError& error) {
+        if (error.error_number() == ENOSPC || error.error_number() == EDQUOT) impl.full(error.error_number());
+        throw;
+    }
     impl.position = position;
 }
 
