@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -35,10 +36,12 @@ void visit_options(Options& options, Visitor&& visit) {
     visit(OptionInfo{.name = "overwrite", .help = "replace existing files"}, options.overwrite);
 }
 
+constexpr std::int64_t k_most_frames = 1'000'000'000;
+
 struct Arguments {
     std::string output;
     bool dark = false;
-    std::uint64_t frames = 1000;
+    std::int64_t frames = 1000;  // signed, so that "-2" is refused and not wrapped
     frames::SimulationOptions simulation;
     OutputOptions writing;
     int threads = 0;
@@ -105,6 +108,18 @@ class Output {
     std::unique_ptr<frames::RawWriter> raw_;
 };
 
+// A disk that will be too small is better told before it is full. (What is overwritten may make room: the
+// old file goes only when the new one is whole.)
+void require_room(const std::string& path, std::uint64_t bytes) {
+    auto folder = fs::path(path).parent_path();
+    if (folder.empty()) folder = ".";
+    std::error_code error;
+    const auto space = fs::space(folder, error);
+    if (error || space.available >= bytes) return;  // no such folder: the writer says so
+    throw IoError(path, fmt::format("write {} bytes where {} are free", bytes, space.available), ENOSPC,
+                  "free some space, write elsewhere, or ask for fewer frames");
+}
+
 void simulate(const Arguments& arguments) {
     const auto start = std::chrono::steady_clock::now();
     const auto seconds = [&] {
@@ -113,9 +128,17 @@ void simulate(const Arguments& arguments) {
     if (arguments.threads < 0 || arguments.threads > 1024)
         throw OptionError("threads", fmt::format("{}", arguments.threads),
                           "a whole number from 0 up to 1024");
+    if (arguments.frames < 1 || arguments.frames > k_most_frames) {
+        throw OptionError("frames", fmt::format("{}", arguments.frames),
+                          fmt::format("a whole number from 1 up to {}", k_most_frames));
+    }
+    const auto frame_count = static_cast<std::uint64_t>(arguments.frames);
     const auto kind = arguments.dark ? FrameKind::dark : FrameKind::data;
     const auto stop = stop_token();
     const frames::Simulation simulation(arguments.simulation);
+    const auto frame_bytes = static_cast<std::uint64_t>(simulation.shape().pixels()) * sizeof(frames::Pixel);
+    if (arguments.writing.compression == frames::Compression::none)
+        require_room(arguments.output, frame_count * frame_bytes);
     Output output(arguments.output, kind, simulation, arguments.writing);
     std::optional<frames::TruthWriter> truth;
     const auto truth_path = frames::truth_path(output.path());
@@ -128,17 +151,16 @@ void simulate(const Arguments& arguments) {
     std::vector<std::vector<frames::Photon>> photons;
     std::uint64_t photon_count = 0, lost_pixels = 0;
     // Blocks of some 16 MB: enough to keep every thread busy.
-    const auto frame_bytes = static_cast<std::uint64_t>(simulation.shape().pixels()) * sizeof(frames::Pixel);
     const auto block_frames =
         std::max<std::uint64_t>((16U << 20) / frame_bytes, static_cast<std::uint64_t>(team.size()));
-    for (std::uint64_t first = 0; first < arguments.frames; first += block_frames) {
+    for (std::uint64_t first = 0; first < frame_count; first += block_frames) {
         if (stop.stop_requested()) {
             throw Error(ErrorCode::interrupted,
                         fmt::format("{}: interrupted after {} of {} frames; begin again with --overwrite",
-                                    output.path(), first, arguments.frames),
+                                    output.path(), first, frame_count),
                         output.path());
         }
-        const auto count = std::min(block_frames, arguments.frames - first);
+        const auto count = std::min(block_frames, frame_count - first);
         const auto block = simulation.block(kind, first, count, team, storage, truth ? &photons : nullptr);
         for (const auto& info : block.infos) lost_pixels += info.lost_pixels;
         output.write(block);
@@ -146,7 +168,7 @@ void simulate(const Arguments& arguments) {
             truth->add(first + i, photons[i]);
             photon_count += photons[i].size();
         }
-        line.show(progress_text("frames", first + count, arguments.frames, seconds()));
+        line.show(progress_text("frames", first + count, frame_count, seconds()));
     }
     // The truth first: where the frames are, it is there too. That of frames which are gone goes with them.
     if (truth) truth->finish();
@@ -157,12 +179,12 @@ void simulate(const Arguments& arguments) {
     output.finish();
 
     const auto wall = seconds();
-    const auto rate = wall > 0 ? static_cast<double>(arguments.frames) / wall : 0;
+    const auto rate = wall > 0 ? static_cast<double>(frame_count) / wall : 0;
     if (arguments.json) {
         nlohmann::ordered_json json{{"output", output.path()},
                                     {"truth", nullptr},
                                     {"kind", names(kind)[static_cast<std::size_t>(kind)]},
-                                    {"frames", arguments.frames},
+                                    {"frames", frame_count},
                                     {"photons", photon_count},
                                     {"lost_pixels", lost_pixels},
                                     {"wall_seconds", wall},
@@ -173,7 +195,7 @@ void simulate(const Arguments& arguments) {
         fmt::print("{}\n", json.dump(2));
     } else if (!arguments.quiet) {
         fmt::print("{}: {} {} frames of {} × {} pixels, {:.2f} s ({:.0f} frames/s)\n", output.path(),
-                   arguments.frames, names(kind)[static_cast<std::size_t>(kind)], simulation.shape().rows,
+                   frame_count, names(kind)[static_cast<std::size_t>(kind)], simulation.shape().rows,
                    simulation.shape().columns, wall, rate);
         if (truth) fmt::print("{}: the truth, {} photons\n", truth_path, photon_count);
     }

@@ -24,7 +24,7 @@ struct Ran {
     std::string output;  // both streams
 };
 
-class Program : public testing::Test {
+class SimulateVerb : public testing::Test {
   protected:
     Ran run(const std::string& arguments) {
         Ran ran;
@@ -47,7 +47,7 @@ class Program : public testing::Test {
 };
 
 // Every format holds the frames of the library's generator, whatever the threads, and the truth.
-TEST_F(Program, SimulatesIntoEveryFormat) {
+TEST_F(SimulateVerb, WritesIntoEveryFormat) {
     const std::string options =
         " --rows 80 --columns 90 --photons 30 --seed 5 --lost-packets 0.1 --frames 25";
     SimulationOptions simulated;
@@ -71,15 +71,19 @@ TEST_F(Program, SimulatesIntoEveryFormat) {
             const auto info = simulation.frame(FrameKind::data, i, pixels, &photons);
             EXPECT_EQ(frame_of(block, static_cast<std::int64_t>(i)), pixels) << name << " " << i;
             EXPECT_EQ(block.infos[i].number, i);
-            if (name.ends_with(".json")) EXPECT_EQ(block.infos[i].lost_pixels, info.lost_pixels);
+            if (name.ends_with(".json")) {
+                EXPECT_EQ(block.infos[i].lost_pixels, info.lost_pixels);
+            }
             for (const auto& photon : photons) expected.push_back({i, photon});
         }
         EXPECT_EQ(read_truth(folder / (name + ".truth.npy")), expected);
-        if (!name.ends_with(".npy")) EXPECT_EQ(source->description().absent_value, Pixel{65535});
+        if (!name.ends_with(".npy")) {
+            EXPECT_EQ(source->description().absent_value, Pixel{65535});
+        }
     }
 }
 
-TEST_F(Program, SimulateSaysWhatItDid) {
+TEST_F(SimulateVerb, SaysWhatItDid) {
     const auto json = nlohmann::json::parse(
         must("simulate dark.npy --dark --frames 3 --rows 20 --columns 30 --json").output);
     EXPECT_EQ(json["frames"], 3);
@@ -95,7 +99,7 @@ TEST_F(Program, SimulateSaysWhatItDid) {
     EXPECT_TRUE(std::filesystem::exists(folder / "run_master_0.json"));
 }
 
-TEST_F(Program, SimulateRefuses) {
+TEST_F(SimulateVerb, Refuses) {
     must("simulate a.npy --frames 2 --rows 20 --columns 30");
     const auto before = read_bytes(folder / "a.npy");
     auto ran = run("simulate a.npy --frames 3 --rows 20 --columns 30");
@@ -110,6 +114,10 @@ TEST_F(Program, SimulateRefuses) {
     EXPECT_THAT(ran.output, HasSubstr(".npy"));
     EXPECT_EQ(run("simulate b.npy --frames 2 --noise -1").exit_code, 2);
     EXPECT_EQ(run("simulate b.npy --frames -2").exit_code, 2);
+    EXPECT_EQ(run("simulate b.npy --frames 0").exit_code, 2);
+    ran = run("simulate b.npy --frames 1000000000");  // 320 TB
+    EXPECT_EQ(ran.exit_code, 4);
+    EXPECT_THAT(ran.output, HasSubstr("320000000000000 bytes"));
     EXPECT_EQ(run("simulate b.h5 --frames 2 --compression zip").exit_code, 2);
     EXPECT_EQ(run("simulate none/b.npy --frames 2").exit_code, 4);
     EXPECT_EQ(run("simulate").exit_code, 2);
@@ -117,7 +125,7 @@ TEST_F(Program, SimulateRefuses) {
     EXPECT_FALSE(std::filesystem::exists(folder / "b.npy.partial"));
 }
 
-TEST_F(Program, InfoSaysWhatAFileIs) {
+TEST_F(SimulateVerb, InfoSaysWhatAFileIs) {
     must("simulate a.npy --frames 4 --rows 20 --columns 30 --photons 5");
     must("simulate b.h5 --frames 5 --rows 20 --columns 30 --photons 5 --lost-packets 0.5");
     const auto json = nlohmann::json::parse(must("info a.npy b.h5 a.npy.truth.npy --json").output)["files"];
@@ -135,7 +143,7 @@ TEST_F(Program, InfoSaysWhatAFileIs) {
     EXPECT_THAT(text, HasSubstr("20 rows × 30 columns"));
 }
 
-TEST_F(Program, InfoScansFrameNumbersAndLostPackets) {
+TEST_F(SimulateVerb, InfoScansFrameNumbersAndLostPackets) {
     RawWriteOptions options;
     options.detector = Detector::moench;
     write_run(folder / "run_master_0.json", {80, 80}, options, {5, 6, 9, 6, 8}, [](auto number) {
@@ -152,7 +160,7 @@ TEST_F(Program, InfoScansFrameNumbersAndLostPackets) {
     EXPECT_EQ(json["anomalies"]["out_of_order"], std::vector<int>{8});
 }
 
-TEST_F(Program, InfoGoesOnAfterAnError) {
+TEST_F(SimulateVerb, InfoGoesOnAfterAnError) {
     must("simulate a.npy --frames 4 --rows 20 --columns 30");
     write_bytes(folder / "bad.npy", "no array");
     const auto ran = run("info bad.npy a.npy none.npy");

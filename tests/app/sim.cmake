@@ -1,0 +1,5 @@
+if(LIGHTMILL_TESTS)
+  lightmill_test(app_simulate SOURCES simulate_test.cpp LIBRARIES lightmill::frames nlohmann_json::nlohmann_json)
+  target_compile_definitions(test_app_simulate PRIVATE LIGHTMILL_PROGRAM="$<TARGET_FILE:lightmill>")
+  add_dependencies(test_app_simulate lightmill)
+endif()
