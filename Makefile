@@ -5,7 +5,7 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test build setup format check bench clean
+.PHONY: help demo test program build setup format check bench clean
 
 help:
 	@echo "make demo    simulate frames, find photon clusters, plot the spectrum and the hit map"
@@ -25,7 +25,10 @@ $(BUILD)/build.ninja: CMakeLists.txt CMakePresets.json cmake/lightmill_targets.c
 build: setup $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS)
 
-demo: build
+program: setup $(BUILD)/build.ninja
+	@cmake --build $(BUILD) --parallel $(JOBS) --target lightmill
+
+demo: program
 	@tools/demo $(BUILD)/app/lightmill demo
 
 test: build
