@@ -109,6 +109,7 @@ TEST(Analysis, NoisySessionFindsFactorsButNoEquality) {
     ASSERT_TRUE(summary.trust.valid);
     EXPECT_FALSE(summary.trust.same_allowed);
     EXPECT_GT(summary.trust.margin, 0.01);
+    EXPECT_EQ(summary.null_arm.verdict, Verdict::unresolved);  // not even of itself may it say SAME
     EXPECT_EQ(find(summary, "simd")->against_reference->verdict, Verdict::faster);
     EXPECT_EQ(find(summary, "twin")->against_reference->verdict, Verdict::unresolved);
     EXPECT_EQ(find(summary, "little")->against_reference->verdict, Verdict::unresolved);

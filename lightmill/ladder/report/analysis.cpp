@@ -327,7 +327,10 @@ class Analysis {
                 fmt::format("Valid: the reference run twice gives {}; the smallest difference claimed is {}.",
                             ratio_text(e), percent(trust.margin));
         }
-        if (summary_.has_null_arm) summary_.null_arm.verdict = trust.valid ? Verdict::same : Verdict::invalid;
+        if (summary_.has_null_arm)
+            summary_.null_arm.verdict = !trust.valid         ? Verdict::invalid
+                                        : trust.same_allowed ? Verdict::same
+                                                             : Verdict::unresolved;
     }
 
     Claim judged(const RungSummary& s, const std::string& base) {
