@@ -353,6 +353,10 @@ TEST(Tables, TimesAndRatiosInWords) {
     EXPECT_EQ(time_text(0.0123), "12.3 ms");
     EXPECT_EQ(time_text(12.34), "12.3 s");
     EXPECT_EQ(time_text(1234), "1234 s");
+    EXPECT_EQ(percent_text(0.0032), "0.3 %");
+    EXPECT_EQ(percent_text(0.04), "4 %");
+    EXPECT_EQ(percent_text(0.34), "34 %");
+    EXPECT_EQ(percent_text(1.45), "145 %");
     Estimate e;
     EXPECT_EQ(ratio_text(e), "–");
     e.rounds = 3;

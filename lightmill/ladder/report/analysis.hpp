@@ -92,6 +92,8 @@ enum class TableStyle { terminal, markdown };
 
 // Time in a unit that fits: "12.3 ms".
 [[nodiscard]] std::string time_text(double seconds);
+// "34 %", "0.3 %"
+[[nodiscard]] std::string percent_text(double fraction);
 // "2.31 [2.20, 2.42]"
 [[nodiscard]] std::string ratio_text(const Estimate& estimate);
 

@@ -301,7 +301,7 @@ Every rung tried stays here.</p>
             fmt::format("{:.0f}<br><span class=\"soft\">cold {:.0f}</span>", s.warm_faults, s.cold_faults));
         if (s.floor) {
             cell("% of floor", fmt::format("{}", s.floor->fraction),
-                 fmt::format("{:.0f} %<br>{}", 100 * s.floor->fraction,
+                 fmt::format("{}<br>{}", percent_text(s.floor->fraction),
                              s.floor->fraction > 1
                                  ? std::string("<span class=\"verdict INVALID\">✕ ERROR</span>")
                                  : fmt::format("<span class=\"soft\">{}</span>", escape(s.floor->resource))));
@@ -410,9 +410,9 @@ Every rung tried stays here.</p>
                     s.floor->fraction > 1
                         ? fmt::format("<span class=\"verdict INVALID\">✕ {:.0f} % of the floor: error</span>",
                                       100 * s.floor->fraction)
-                        : fmt::format("<span class=\"soft\">floor {} ({}): {:.0f} %</span>",
+                        : fmt::format("<span class=\"soft\">floor {} ({}): {}</span>",
                                       time_text(s.floor->seconds), escape(s.floor->resource),
-                                      100 * s.floor->fraction);
+                                      percent_text(s.floor->fraction));
             }
             put("<div class=\"line\"><span><b>{}</b></span><svg height=\"32\" role=\"img\"><title>{}: warm "
                 "{}, cold {}, best {}</title>{}",

@@ -139,6 +139,11 @@ std::string time_text(double seconds) {
     return seconds < 999.5 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
+std::string percent_text(double fraction) {
+    return fraction < 0.095 ? fmt::format("{:.1g} %", 100 * fraction)
+                            : fmt::format("{:.0f} %", 100 * fraction);
+}
+
 std::string ratio_text(const Estimate& e) {
     if (e.rounds == 0) return "–";
     // Digits down to a thousandth of the ratio, so that an interval of a few per mille can be seen.
@@ -213,8 +218,7 @@ std::string to_text(const Summary& summary, TableStyle style) {
              own_step ? ratio_text(s.against_before->estimate) : "–", s.cold_only ? "–" : time_text(s.warm_s),
              time_text(s.cold_s), time_text(s.best_s), timed ? fmt::format("{:.1f} %", 100 * s.spread) : "–",
              timed ? fmt::format("{:.0f}", s.warm_faults) : "–",
-             s.floor ? fmt::format("{:.0f} %{}", 100 * s.floor->fraction, s.floor->fraction > 1 ? " !" : "")
-                     : "–",
+             s.floor ? percent_text(s.floor->fraction) + (s.floor->fraction > 1 ? " !" : "") : "–",
              s.state != "timed"       ? "–"
              : s.not_quotable.empty() ? "yes"
                                       : "NO"});
