@@ -11,7 +11,7 @@ help:
 	@echo "make demo    simulate frames, find photon clusters, plot the spectrum and the hit map"
 	@echo "make test    build and run all tests"
 	@echo "make build   build only: $(BUILD)/app/lightmill"
-	@echo "make check   format, lint and layers, as CI checks them"
+	@echo "make check   format, layers, links and lint, as CI checks them"
 	@echo "make format  format all sources"
 	@echo "make bench   benchmarks"
 	@echo "make clean   remove build/ and demo/"
@@ -43,6 +43,7 @@ format:
 check: setup
 	@tools/check_format
 	@tools/check_layers
+	@tools/check_links
 	@tools/check_tidy $(BUILD)
 
 clean:

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 
 #include "app/options_cli.hpp"
 #include "lightmill/base/error.hpp"
@@ -43,6 +45,37 @@ frames::Region parse_roi(const std::string& text, const frames::Shape& shape) {
     return {bound(rows.first, 0), bound(rows.second, shape.rows), bound(columns.first, 0),
             bound(columns.second, shape.columns)};
 }
+
+// Another source, with its reads shown on a line of progress, until the program is asked to stop.
+class WatchedSource final : public frames::Source {
+  public:
+    WatchedSource(frames::Source& source, const clusters::PedestalOptions& options, ProgressLine& line)
+        : source_(&source), line_(&line), total_(source.description().count) {
+        if (options.pedestal_frames > 0)
+            total_ = std::min(total_, static_cast<std::uint64_t>(options.pedestal_frames));
+    }
+    const frames::Description& description() const noexcept override { return source_->description(); }
+    frames::Block read(std::uint64_t first, std::uint64_t count, frames::Storage& storage) override {
+        if (stop_.stop_requested()) {
+            throw Error(
+                ErrorCode::interrupted,
+                fmt::format("stopped after {} of {} dark frames, before anything was written; begin again",
+                            first, total_));
+        }
+        auto block = source_->read(first, count, storage);
+        const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+        line_->show(progress_text("dark frames", first + count, total_, seconds));
+        return block;
+    }
+    frames::Anomalies anomalies() const override { return source_->anomalies(); }
+
+  private:
+    frames::Source* source_;
+    ProgressLine* line_;
+    std::uint64_t total_;
+    std::stop_token stop_ = stop_token();
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace
 
@@ -142,11 +175,13 @@ std::vector<std::uint8_t> read_mask(const TrainingChoice& choice, const Selectio
         fmt::format("{}x{} (rows x columns), the shape of the frames", shape.rows, shape.columns));
 }
 
-clusters::Pedestal train_on(const std::vector<std::string>& files, const Selection& selection,
-                            const TrainingChoice& choice, const clusters::AbsentRule& rule) {
-    const auto dark = open_frames(files, selection, false);
-    const auto mask = read_mask(choice, selection, dark->description().shape);
-    return clusters::train(*dark, rule, mask, choice.options);
+clusters::Pedestal train_on(frames::Source& dark, const Selection& selection, const TrainingChoice& choice,
+                            const clusters::AbsentRule& rule, ProgressLine& line) {
+    const auto mask = read_mask(choice, selection, dark.description().shape);
+    WatchedSource watched(dark, choice.options, line);
+    auto pedestal = clusters::train(watched, rule, mask, choice.options);
+    line.show("");
+    return pedestal;
 }
 
 }  // namespace lightmill::app

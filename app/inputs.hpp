@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/program.hpp"
 #include "lightmill/clusters/pedestal/pedestal.hpp"
 #include "lightmill/frames/source.hpp"
 
@@ -42,7 +43,10 @@ void add_training(CLI::App& verb, TrainingChoice& choice);
 // The mask for frames of this shape after the selection's region was cut out; empty without one.
 [[nodiscard]] std::vector<std::uint8_t> read_mask(const TrainingChoice& choice, const Selection& selection,
                                                   const frames::Shape& shape);
-[[nodiscard]] clusters::Pedestal train_on(const std::vector<std::string>& files, const Selection& selection,
-                                          const TrainingChoice& choice, const clusters::AbsentRule& rule);
+// Trains on all frames of `dark`, shown on `line`. Throws Error(interrupted) where the program is asked to
+// stop meanwhile.
+[[nodiscard]] clusters::Pedestal train_on(frames::Source& dark, const Selection& selection,
+                                          const TrainingChoice& choice, const clusters::AbsentRule& rule,
+                                          ProgressLine& line);
 
 }  // namespace lightmill::app

@@ -22,8 +22,8 @@ void add_options(CLI::App& verb, Options& options, const std::vector<std::string
     visit_options(options, [&](const OptionInfo& info, auto& field) {
         using T = std::remove_cvref_t<decltype(field)>;
         if (std::find(except.begin(), except.end(), info.name) != except.end()) return;
-        const auto help =
-            info.unit.empty() ? std::string(info.help) : fmt::format("{} [{}]", info.help, info.unit);
+        auto help = info.unit.empty() ? std::string(info.help) : fmt::format("{} [{}]", info.help, info.unit);
+        if (std::isfinite(info.minimum)) help += "; " + allowed_values(info, field);
         CLI::Option* option = nullptr;
         if constexpr (std::is_same_v<T, bool>) {
             option = verb.add_flag(flag_name(info.name), field, help);
@@ -45,6 +45,14 @@ void add_options(CLI::App& verb, Options& options, const std::vector<std::string
             option->type_name(fmt::format("{}", fmt::join(names(T{}), "|")))->default_str(option_text(field));
         } else {
             option = verb.add_option(flag_name(info.name), field, help);
+            // A word where a number should be is refused in the same words as a number out of range.
+            if constexpr (std::is_arithmetic_v<T>)
+                option->check([info, &field](const std::string& text) -> std::string {
+                    auto value = T{};
+                    if (!CLI::detail::lexical_cast(text, value))
+                        throw OptionError(std::string(info.name), text, allowed_values(info, field));
+                    return {};
+                });
             if constexpr (!is_optional<T>::value) option->capture_default_str();
         }
     });

@@ -68,8 +68,8 @@ void ProgressLine::show(const std::string& text) {
 }
 
 std::string progress_text(std::string_view what, unsigned long long done, unsigned long long total,
-                          double seconds) {
-    const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+                          double seconds, unsigned long long before) {
+    const double rate = seconds > 0 ? static_cast<double>(done - before) / seconds : 0;
     auto text = total > 0 ? fmt::format("{} / {} {}", grouped(done), grouped(total), what)
                           : fmt::format("{} {}", grouped(done), what);
     text += fmt::format("  {} {}/s", grouped(static_cast<unsigned long long>(rate)), what);

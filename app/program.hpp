@@ -55,8 +55,9 @@ class ProgressLine {
   private:
     bool visible_;
 };
-// "12,345 / 100,000 frames  9,120 frames/s  9 s left"
+// "12,345 / 100,000 frames  9,120 frames/s  9 s left". `before` of `done` were there when the seconds began.
 [[nodiscard]] std::string progress_text(std::string_view what, unsigned long long done,
-                                        unsigned long long total, double seconds);
+                                        unsigned long long total, double seconds,
+                                        unsigned long long before = 0);
 
 }  // namespace lightmill::app

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "app/inputs.hpp"
 #include "app/options_cli.hpp"
@@ -131,7 +132,8 @@ void print_summary(const clusters::Summary& summary) {
     if (!summary.output.empty()) fmt::print("written to     {}\n", summary.output);
 }
 
-clusters::Pedestal pedestal_for(const Arguments& arguments, const frames::Description& data) {
+clusters::Pedestal pedestal_for(const Arguments& arguments, const frames::Description& data,
+                                ProgressLine& line) {
     if (arguments.pedestal.size() == 1 && clusters::is_pedestal_file(arguments.pedestal.front())) {
         auto pedestal = clusters::load_pedestal(arguments.pedestal.front());
         if (!arguments.training.mask.empty() || arguments.training.options != clusters::PedestalOptions{}) {
@@ -141,8 +143,9 @@ clusters::Pedestal pedestal_for(const Arguments& arguments, const frames::Descri
         pedestal.absent = absent_rule(arguments.training, data, pedestal.absent);
         return pedestal;
     }
-    return train_on(arguments.pedestal, arguments.selection, arguments.training,
-                    absent_rule(arguments.training, data));
+    const auto dark = open_frames(arguments.pedestal, arguments.selection, false);
+    return train_on(*dark, arguments.selection, arguments.training, absent_rule(arguments.training, data),
+                    line);
 }
 
 int find(Arguments arguments) {
@@ -159,19 +162,25 @@ int find(Arguments arguments) {
         require_writable(options.output.output, options.output.overwrite);
     const auto stop = stop_token();
     const auto source = open_frames(arguments.data, arguments.selection, true);
-    const auto pedestal = pedestal_for(arguments, source->description());
+    ProgressLine line(arguments.quiet);
+    const auto pedestal = pedestal_for(arguments, source->description(), line);
     options.provenance = provenance(arguments.selection);
     if (!arguments.training.mask.empty()) options.provenance.emplace_back("mask", arguments.training.mask);
 
-    ProgressLine line(arguments.quiet);
-    const auto begin = std::chrono::steady_clock::now();
+    auto begin = std::chrono::steady_clock::now();
+    std::optional<std::uint64_t> before;  // frames of an earlier session
+    if (!options.output.resume) before = 0;
     clusters::RunHooks hooks;
     hooks.stop = stop;
     if (line.visible()) {
         hooks.progress = [&](const Progress& progress) {
-            const double seconds =
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-            line.show(progress_text("frames", progress.done, progress.total, seconds));
+            const auto now = std::chrono::steady_clock::now();
+            if (!before) {
+                before = progress.done;
+                begin = now;
+            }
+            const double seconds = std::chrono::duration<double>(now - begin).count();
+            line.show(progress_text("frames", progress.done, progress.total, seconds, *before));
         };
     }
     const auto summary = clusters::run(*source, pedestal, options, hooks);

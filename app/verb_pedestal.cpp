@@ -23,9 +23,9 @@ void pedestal(const Arguments& arguments) {
     require_writable(arguments.output, arguments.overwrite);
     const auto dark = open_frames(arguments.dark, arguments.selection, true);
     const auto& description = dark->description();
-    const auto mask = read_mask(arguments.training, arguments.selection, description.shape);
-    const auto trained = clusters::train(*dark, absent_rule(arguments.training, description), mask,
-                                         arguments.training.options);
+    ProgressLine line(arguments.quiet);
+    const auto trained = train_on(*dark, arguments.selection, arguments.training,
+                                  absent_rule(arguments.training, description), line);
     clusters::save_pedestal(trained, arguments.output, description.files, arguments.overwrite);
     using clusters::PixelState;
     double mean = 0, variance = 0;

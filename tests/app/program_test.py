@@ -70,10 +70,23 @@ class Help(Program):
             self.assertIn(f"lightmill {verb}", text)
 
     def test_nothing_and_nonsense_are_usage_errors(self):
-        self.assertIn("subcommand", run(code=2).stderr)
-        run("fnd", code=2)
-        run("find", "--no-such-option", code=2)
+        self.refused(2, says=["a verb is missing", *VERBS])
+        self.refused(2, "fnd", says=["fnd is not a verb", "did you mean find?"])
+        self.refused(2, "frobnicate", says=["frobnicate is not a verb", "simulate"])
+        self.refused(2, "find", self.data, "--no-such-option", says=["lightmill find: --no-such-option is not an option"])
+        self.refused(2, "find", self.data, "--n-sigm=4", says=["did you mean --n-sigma?"])
+        self.refused(2, "find", self.data, says=["--pedestal is required"])
         self.assertIn("lightmill 0", run("--version").stdout)
+
+    def test_ranges_stand_in_the_help(self):
+        self.assertIn("a number above 0 up to 1", run("find", "--help").stdout)
+
+    def test_an_answer_that_cannot_be_printed_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([PROGRAM, "find", self.data, "--pedestal", self.dark, "--no-output", "--json"], stdout=full,
+                                    stderr=subprocess.PIPE, text=True)
+        self.assertEqual(result.returncode, 4)
+        self.assertIn("No space left", result.stderr)
 
 
 class Finding(Program):
@@ -181,6 +194,9 @@ class Refusals(Program):
         self.find(2, "--n-sigma", "0", says=["n_sigma", "found 0"])
         self.find(2, "--n-sigma", "-3", says=["n_sigma"])
         self.find(2, "--n-sigma", "nan", says=["n_sigma", "nan"])
+        self.find(2, "--n-sigma", "five", says=["n_sigma: found five, expected a number above 0"])
+        self.find(2, "--epoch", "1.5", says=["epoch: found 1.5, expected a whole number from 1"])
+        self.find(2, "--memory", "99999999999999999999", says=["memory", "whole number"])
         self.find(2, "--epoch", "0", says=["epoch"])
         self.find(2, "--threads", "-1", says=["threads"])
         self.find(2, "--backend", "cray", says=["cray", "reference"])
@@ -265,6 +281,93 @@ class Refusals(Program):
             subprocess.run(["umount", str(small)], check=True)
 
 
+class Runs(Program):
+    """Receiver files that are not what they should be; the run was whole before."""
+
+    DATA = 30
+
+    def setUp(self):
+        stem = self.folder / self._testMethodName.removeprefix("test_").replace("master", "main")
+        run("simulate", f"{stem}.json", "--frames", self.DATA, *self.SHAPE)
+        self.master = pathlib.Path(f"{stem}_master_0.json")
+        self.raw = pathlib.Path(f"{stem}_d0_f0_0.raw")
+        self.record = self.raw.stat().st_size // self.DATA
+
+    def find(self, **keywords):
+        return find_json(self.master, "--pedestal", self.dark, "--no-output", **keywords)
+
+    def no_run(self, code, *says):
+        for verb in [("find", self.master, "--pedestal", self.dark, "--no-output"), ("find", self.data, "--pedestal", self.master, "--no-output"),
+                     ("pedestal", self.master, "-o", self.path("p.h5"))]:
+            self.refused(code, *verb, says=says)
+        self.assertFalse(self.path("p.h5").exists())
+
+    def change(self, **keys):
+        text = json.loads(self.master.read_text())
+        text.update({key.replace("_", " "): value for key, value in keys.items()})
+        self.master.write_text(json.dumps(text))
+
+    def number(self, frame, value):
+        with open(self.raw, "r+b") as f:
+            f.seek(frame * self.record)
+            f.write(value.to_bytes(8, "little"))
+
+    def numbers(self):
+        data = self.raw.read_bytes()
+        return [int.from_bytes(data[i * self.record:i * self.record + 8], "little") for i in range(self.DATA)]
+
+    def test_truncated(self):
+        for size in [self.DATA * self.record - 1, self.record + 50, 10]:
+            os.truncate(self.raw, size)
+            self.no_run(3, self.raw.name, "truncated", f"byte {size // self.record * self.record}")
+
+    def test_data_file_missing(self):
+        self.raw.unlink()
+        self.no_run(4, self.raw.name)
+
+    def test_master_files(self):
+        whole = self.master.read_text()
+        for text in ["", "{", "[]", "null", whole[:200], '{"Version": 7.2}']:
+            self.master.write_text(text)
+            self.no_run(3, self.master.name)
+        self.master.write_text(whole)
+        for keys in [{"Pixels": {"x": -70, "y": 60}}, {"Pixels": {"x": 10**9, "y": 10**9}}, {"Pixels": {"x": 0, "y": 0}}, {"Pixels": "70x60"},
+                     {"Geometry": {"x": 10**6, "y": 10**6}}, {"Geometry": {"x": -1, "y": 1}}, {"Frames_in_File": -5}, {"Frames_in_File": 10**15},
+                     {"Max_Frames_Per_File": -1}, {"Dynamic_Range": 4}, {"Version": 6.1}, {"Version": "new"}, {"Detector_Type": "Camera"},
+                     {"Image_Size_in_bytes": 17}]:
+            self.master.write_text(whole)
+            self.change(**keys)
+            with self.subTest(keys):
+                self.no_run(3, self.master.stem.removesuffix("_master_0"))
+
+    def test_frame_numbers_are_reported(self):
+        first = self.numbers()[0]
+        self.assertEqual(self.numbers(), list(range(first, first + self.DATA)))
+        self.assertEqual((self.find()["missing_frames"], self.find()["repeated_frames"]), (0, 0))
+        self.number(5, first + 4)  # 5 never came, 4 came twice
+        self.number(20, first + 21)  # 20 and 21 came the wrong way round
+        self.number(21, first + 20)
+        summary = self.find()
+        self.assertEqual((summary["missing_frame_numbers"], summary["repeated_frame_numbers"], summary["out_of_order_frame_numbers"]),
+                         ([first + 5], [first + 4], [first + 20]))
+        self.assertIn(f"missing        1 frames: {first + 5}", run("find", self.master, "--pedestal", self.dark, "--no-output").stdout)
+
+
+class Large(Program):
+    def test_two_million_frames(self):
+        rng = np.random.default_rng(1)
+        np.save(self.path("dark.npy"), rng.normal(1000, 10, (500, 3, 4)).astype("<u2"))
+        data = np.tile(rng.normal(1000, 10, (2000, 3, 4)).astype("<u2"), (1000, 1, 1))
+        data[::4, 1, 1] += 500
+        np.save(self.path("data.npy"), data)
+        summary = find_json(self.path("data.npy"), "--pedestal", self.path("dark.npy"), "-o", self.path("out.h5"))
+        self.assertEqual(summary["frames"], 2_000_000)
+        self.assertGreaterEqual(summary["clusters"], 500_000)
+        with h5py.File(self.path("out.h5")) as f:
+            self.assertEqual(f["clusters/offset"].shape, (2_000_001,))
+            self.assertEqual(f["clusters/offset"][-1], summary["clusters"])
+
+
 class Interruptions(Program):
     SHAPE = ("--rows", 200, "--columns", 200, "--photons", 600)
     DARK, DATA = 50, 2000
@@ -311,6 +414,17 @@ class Interruptions(Program):
             process.communicate()
             self.assertFalse(out.exists())
             self.assertEqual(self.resumed(out), whole)
+
+    def test_a_signal_while_training(self):
+        dark = [self.data] * 40  # some seconds of reading
+        for verb in [("pedestal", *dark, "-o", self.path("p.h5")), ("find", self.data, "--pedestal", *dark, "-o", self.path("out.h5"))]:
+            process = subprocess.Popen([PROGRAM, *map(str, verb)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, error)
+            self.assertIn("dark frames", error)
+        self.assertEqual(list(self.folder.glob(f"{self._testMethodName}*")), [])
 
     def test_memory_does_not_grow_with_the_run(self):
         shape = ("--rows", 400, "--columns", 400)
