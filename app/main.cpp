@@ -134,7 +134,8 @@ int run(int argc, char** argv) {
 }  // namespace lightmill::app
 
 int main(int argc, char** argv) {
-    using namespace lightmill;
+    using lightmill::Error;
+    namespace app = lightmill::app;
     try {
         const int code = app::run(argc, argv);
         if (std::fflush(stdout) != 0)
