@@ -6,9 +6,12 @@ void add_ladder(Program& program) {
     auto* ladder =
         program.app.add_subcommand("ladder", "measure steps against each other, gated and interleaved");
     ladder->require_subcommand(1);
+    add_ladder_run(*ladder, program);
+    add_ladder_show(*ladder, program);
     add_ladder_report(*ladder, program);
     add_ladder_compare(*ladder, program);
     add_ladder_probe(*ladder, program);
+    add_ladder_worker(program);
 }
 
 }  // namespace lightmill::app

@@ -1,0 +1,741 @@
+#include "lightmill/ladder/run/run.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "lightmill/base/error.hpp"
+#include "lightmill/base/hash.hpp"
+#include "lightmill/ladder/report/directory.hpp"
+#include "lightmill/ladder/run/child.hpp"
+#include "lightmill/ladder/run/guards.hpp"
+#include "lightmill/ladder/run/rows.hpp"
+#include "lightmill/ladder/run/worker.hpp"
+
+namespace lightmill::ladder {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+constexpr int k_sweep_rounds = 3;
+
+double since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The right answer of one configuration, after each repetition.
+struct Expected {
+    std::vector<std::string> checksums;
+    std::string file;  // the answer after the last repetition
+};
+
+// Everything that one fresh process needs.
+struct Job {
+    const SubjectType* subject = nullptr;
+    Settings config;
+    std::size_t build = 0;
+    bool foreign = false;  // its answers need not be bit-identical
+    const Expected* expected = nullptr;
+};
+
+// CPU time and page faults of another process, as /proc has them.
+struct Outside {
+    double user_s = 0, system_s = 0;
+    std::int64_t minor_faults = 0, major_faults = 0, peak_rss_bytes = 0;
+};
+Outside outside(pid_t pid) {
+    Outside result;
+    std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+    std::string text{std::istreambuf_iterator<char>(stat), {}};
+    std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 2)));
+    std::vector<std::string> words{std::istream_iterator<std::string>(fields), {}};
+    if (words.size() > 12) {
+        const double tick = static_cast<double>(::sysconf(_SC_CLK_TCK));
+        result.minor_faults = std::atoll(words[7].c_str());
+        result.major_faults = std::atoll(words[9].c_str());
+        result.user_s = std::atof(words[11].c_str()) / tick;
+        result.system_s = std::atof(words[12].c_str()) / tick;
+    }
+    std::ifstream status(fmt::format("/proc/{}/status", pid));
+    for (std::string line; std::getline(status, line);)
+        if (line.rfind("VmHWM:", 0) == 0) result.peak_rss_bytes = std::atoll(line.c_str() + 6) * 1024;
+    return result;
+}
+
+std::string gpu_text(const std::vector<GpuState>& gpus) {
+    std::string text;
+    for (const auto& g : gpus)
+        text +=
+            fmt::format("{}gpu{}: sm={}MHz memory={}MHz {}C {}mW throttle={:#x}", text.empty() ? "" : "; ",
+                        g.index, g.sm_mhz, g.memory_mhz, g.temperature_c, g.power_mw, g.throttle_reasons);
+    return text;
+}
+// Bits of NVML that are no slowing down: idle, and clocks set by an application.
+constexpr unsigned long long k_harmless_throttle = 0x1 | 0x2;
+
+class Runner {
+  public:
+    Runner(const Ladder& ladder, const RunOptions& options) : ladder_(ladder), options_(options) {}
+    ~Runner() {
+        std::error_code ignored;
+        if (!shared_.empty()) fs::remove_all(shared_, ignored);
+    }
+    Runner(const Runner&) = delete;
+    Runner& operator=(const Runner&) = delete;
+
+    RunResult run();
+
+  private:
+    void choose_rungs();
+    void open_directory();
+    void copy_builds();
+    void make_input();
+    void sweep();
+    void gates();
+    void plan_rounds();
+    void rounds();
+    void finish();
+
+    Job job(const Arm& arm);
+    Settings config_of(const Rung& rung) const;
+    const Expected& expected_for(const Rung& rung, const Settings& config);
+    Launch launch(const SubjectType& subject, const Settings& config, std::size_t build) const;
+    std::string play(const Job& job, const std::string& log, const Row& pattern,
+                     const std::function<void(const Row&)>& keep, const std::string& output,
+                     const std::string& padding);
+    std::vector<std::string> environment(const std::string& padding) const;
+    std::string greeting() const;
+    std::string path(const std::string& name) const { return (fs::path(options_.output) / name).string(); }
+    std::string log(const std::string& name) const { return path("logs/" + name + ".log"); }
+    SessionRung& session_rung(const std::string& id) {
+        return *std::find_if(session_.rungs.begin(), session_.rungs.end(),
+                             [&](const auto& r) { return r.id == id; });
+    }
+    void check_stop() const {
+        if (options_.stop.stop_requested()) throw Error(ErrorCode::interrupted, "interrupted");
+    }
+
+    const Ladder& ladder_;
+    const RunOptions& options_;
+    Session session_;
+    std::string shared_;               // folder for the input, the answers and the copies of the builds
+    std::string input_;                // empty: none
+    std::vector<std::string> copies_;  // of the builds, named by their content
+    std::vector<std::string> hashes_;  // SHA-256 of the builds
+    std::vector<Arm> arms_;            // those that run
+    std::map<std::string, Expected> expected_;
+    std::map<std::string, double> took_s_;  // a whole process of each arm, as its gate went
+    Settings swept_;                        // what the sweep chose for the reference
+    bool is_swept_ = false;
+    GpuMonitor gpus_;
+    std::unique_ptr<RowWriter> rows_;
+    RunResult result_;
+};
+
+Settings Runner::config_of(const Rung& rung) const {
+    return rung.status == Status::reference ? merged(rung.config, swept_) : rung.config;
+}
+
+void Runner::choose_rungs() {
+    for (const auto& id : options_.rungs)
+        if (ladder_.find(id) == nullptr) {
+            std::vector<std::string_view> all;
+            for (const auto& rung : ladder_.rungs) all.push_back(rung.id);
+            throw OptionError("rungs", id, fmt::format("one of {}", fmt::join(all, ", ")));
+        }
+    if (options_.builds.empty()) throw OptionError("executable", "none", "at least one build of the program");
+    if (!ladder_.reference().unavailable.empty())
+        throw Error(ErrorCode::unavailable,
+                    fmt::format("the reference '{}' cannot run here: {}", ladder_.reference().id,
+                                ladder_.reference().unavailable));
+    session_.name = ladder_.name;
+    session_.subject = ladder_.subject->name();
+    session_.work = ladder_.work_text();
+    session_.alpha = ladder_.policy.alpha;
+    session_.delta = ladder_.policy.delta;
+    session_.policy = facts_of(ladder_.policy);
+    const bool compete = options_.builds.size() > 1;
+    for (std::size_t r = 0; r < ladder_.rungs.size(); ++r) {
+        const Rung& rung = ladder_.rungs[r];
+        const bool foreign = rung.subject->launch(rung.config, ladder_.place).has_value();
+        for (std::size_t b = 0; b < (compete && !foreign ? options_.builds.size() : 1); ++b) {
+            const auto id = [&](const std::string& of, std::size_t build) {
+                return compete && !foreign ? fmt::format("{}@{}", of, options_.builds[build].label) : of;
+            };
+            SessionRung entry;
+            entry.id = id(rung.id, b);
+            entry.label = rung.label;
+            entry.status = std::string(names(rung.status)[static_cast<std::size_t>(rung.status)]);
+            if (b > 0 && rung.status == Status::reference) entry.status = "candidate";
+            entry.reason = rung.reason;
+            entry.before = rung.before.empty() ? "" : id(rung.before, 0);
+            entry.configuration = rung.configuration;
+            entry.changes = rung.changes;
+            entry.not_run = rung.unavailable;
+            if (b > 0) {  // a build is compared with the first one, rung by rung
+                entry.before = id(rung.id, 0);
+                entry.changes = {
+                    fmt::format("executable: {} → {}", options_.builds[0].label, options_.builds[b].label)};
+            }
+            entry.executable = compete && !foreign ? options_.builds[b].label : "";
+            if (!foreign && ladder_.subject == rung.subject)
+                entry.work = rung.subject->loads(ladder_.work, rung.config);
+            if (entry.not_run.empty() && !options_.rungs.empty() && rung.status != Status::reference &&
+                std::find(options_.rungs.begin(), options_.rungs.end(), rung.id) == options_.rungs.end())
+                entry.not_run = "not asked for (--rungs)";
+            session_.rungs.push_back(entry);
+            if (!entry.not_run.empty()) continue;
+            arms_.push_back({entry.id, r, entry.executable, false});
+            if (entry.status == "reference") {
+                arms_.push_back({"null", r, entry.executable, true});
+                entry.id = "null";
+                entry.label = "the reference a second time";
+                entry.status = "null";
+                session_.rungs.push_back(entry);
+            }
+        }
+    }
+    // A rung before that foreign rungs and builds name must be a rung of the session.
+    for (auto& entry : session_.rungs)
+        if (!entry.before.empty() &&
+            std::none_of(session_.rungs.begin(), session_.rungs.end(),
+                         [&](const auto& other) { return other.id == entry.before; }))
+            entry.before = fmt::format("{}@{}", entry.before, options_.builds[0].label);
+}
+
+void Runner::open_directory() {
+    const bool old = fs::exists(path("session.json"));
+    if (!options_.resume && fs::exists(options_.output) && !fs::is_empty(options_.output))
+        throw OptionError("output", options_.output,
+                          old ? "a directory that holds no session, or --resume to go on with this one"
+                              : "a directory that is empty or not there yet");
+    if (options_.resume && !old)
+        throw OptionError("output", options_.output,
+                          "the directory of a session to resume; it holds no session.json");
+    fs::create_directories(path("logs"));
+    for (const auto& build : options_.builds) {
+        hashes_.push_back(sha256_file(build.path));
+        for (std::size_t i = 0; i + 1 < hashes_.size(); ++i)
+            if (hashes_[i] == hashes_.back())
+                throw OptionError("executable", build.label,
+                                  fmt::format("another build than '{}': both are the same file content, {}",
+                                              options_.builds[i].label, hashes_.back().substr(0, 16)));
+    }
+    session_.policy.push_back({"executable", fmt::format("{}", fmt::join(hashes_, " "))});
+    session_.policy.push_back({"ladder", sha256_hex(ladder_.text)});
+    session_.planned_rounds = options_.rounds.value_or(static_cast<int>(ladder_.policy.rounds));
+    if (session_.planned_rounds < 1)
+        throw OptionError("rounds", fmt::format("{}", session_.planned_rounds), "a whole number from 1 up");
+    if (options_.resume) {
+        const Session before = read_session(options_.output);
+        for (const auto* fact : {"executable", "ladder"})
+            if (value(before.policy, fact) != value(session_.policy, fact))
+                throw OptionError("resume", fmt::format("another {} than the session began with", fact),
+                                  fmt::format("the same {}: start a new session in another directory", fact));
+        std::set<std::string> ran, now;
+        for (const auto& rung : before.rungs)
+            if (rung.not_run.empty()) ran.insert(rung.id);
+        for (const auto& rung : session_.rungs)
+            if (rung.not_run.empty()) now.insert(rung.id);
+        if (ran != now)
+            throw OptionError("resume", "another choice of rungs", "the rungs that the session began with");
+        session_.id = before.id;
+        session_.planned_rounds = before.planned_rounds;
+        session_.notes = before.notes;
+        session_.environment_before = before.environment_before;
+    } else {
+        const std::time_t now = std::time(nullptr);
+        std::tm utc{};
+        ::gmtime_r(&now, &utc);
+        std::array<char, 32> stamp{};
+        std::strftime(stamp.data(), stamp.size(), "%Y%m%dT%H%M%SZ", &utc);
+        session_.id = fmt::format("{}-{}-{:08x}", ladder_.name, stamp.data(), std::random_device{}());
+        session_.environment_before = lightmill::ladder::environment();
+        write_file(path("ladder.toml"), ladder_.text);
+    }
+    session_.looks = {session_.planned_rounds};
+    session_.probe = options_.probe;
+    write_session(options_.output, session_);
+    rows_ = std::make_unique<RowWriter>(path("rows.csv"));
+}
+
+void Runner::copy_builds() {
+    struct statvfs info{};
+    const bool memory = ::statvfs("/dev/shm", &info) == 0 && (info.f_flag & (ST_NOEXEC | ST_RDONLY)) == 0;
+    shared_ = memory ? "/dev/shm/lightmill-" + session_.id : path("work");
+    fs::remove_all(shared_);  // of this session, killed earlier
+    fs::create_directory(shared_);
+    fs::permissions(shared_, fs::perms::owner_all);
+    for (std::size_t b = 0; b < options_.builds.size(); ++b) {
+        copies_.push_back((fs::path(shared_) / hashes_[b]).string());
+        fs::copy_file(options_.builds[b].path, copies_.back());
+        if (sha256_file(copies_.back()) != hashes_[b])
+            throw Error(ErrorCode::state,
+                        fmt::format("{} changed while it was copied; build first, then measure",
+                                    options_.builds[b].path));
+    }
+}
+
+std::vector<std::string> Runner::environment(const std::string& padding) const {
+    auto all = options_.environment;
+    all.push_back("LIGHTMILL_PADDING=" + padding);
+    return all;
+}
+
+std::string Runner::greeting() const {
+    std::string text = "hello 1";
+    if (!input_.empty()) text += " input=" + escaped(input_);
+    for (const auto& fact : ladder_.work_facts)
+        text += fmt::format(" {}={}", escaped(fact.name), escaped(fact.value));
+    return text;
+}
+
+Launch Runner::launch(const SubjectType& subject, const Settings& config, std::size_t build) const {
+    if (auto foreign = subject.launch(config, ladder_.place)) return *foreign;
+    Launch own{copies_[build], options_.worker_verb};
+    for (auto& argument : worker_arguments(std::string(subject.name()), input_, ladder_.work, config))
+        own.arguments.push_back(std::move(argument));
+    return own;
+}
+
+void Runner::make_input() {
+    options_.progress("making the input");
+    const std::string file = (fs::path(shared_) / "input").string();
+    Launch maker{copies_[0], options_.worker_verb};
+    for (auto& argument : worker_arguments(std::string(ladder_.subject->name()), file, ladder_.work, {}))
+        maker.arguments.push_back(std::move(argument));
+    try {
+        Child child(maker, environment(""), log("input"), options_.stop);
+        child.ask("input", ladder_.policy.timeout_s);
+        child.end(10);
+    } catch (const ChildFailure& failure) {
+        throw Error(ErrorCode::state, fmt::format("the input cannot be made: {}", failure.what()));
+    }
+    if (!fs::exists(file)) return;
+    ::chmod(file.c_str(), 0400);
+    input_ = file;
+    session_.policy.push_back({"input", sha256_file(file)});
+}
+
+// Plays one process from start to end; rows go to `keep`. Returns why its answer is wrong or it failed, empty
+// where all is well. `output`, where given, names the file that the last answer stays in.
+std::string Runner::play(const Job& job, const std::string& log_file, const Row& pattern,
+                         const std::function<void(const Row&)>& keep, const std::string& output,
+                         const std::string& padding) {
+    const auto& policy = ladder_.policy;
+    const auto repetitions = static_cast<int>(policy.repetitions);
+    const std::string answer_file = output.empty() ? (fs::path(shared_) / "answer").string() : output;
+    int kept = 0;
+    try {
+        Child child(launch(*job.subject, job.config, job.build), environment(padding), log_file,
+                    options_.stop);
+        child.ask(greeting(), policy.timeout_s);
+        const Reply reserved = child.ask("reserve", policy.timeout_s);
+        std::string advanced, trouble, difference;
+        if (reserved.text("before") != reserved.text("after"))
+            advanced = "STATE_ADVANCED: preparing changed the subject's state";
+        for (int repetition = 0; repetition < repetitions; ++repetition) {
+            Row row = pattern;
+            row.repetition = repetition;
+            const bool watched = job.subject->launch(job.config, ladder_.place).has_value();
+            const Outside before = watched ? outside(child.pid()) : Outside{};
+            const auto start = Clock::now();
+            const Reply reply = child.ask(fmt::format("run {}", repetition), policy.timeout_s);
+            const double round_trip = since(start);
+            const Outside after = watched ? outside(child.pid()) : Outside{};
+            auto whole = [&](const char* name, std::int64_t otherwise) {
+                return static_cast<std::int64_t>(reply.number(name, static_cast<double>(otherwise)));
+            };
+            auto& m = row.measured;
+            m.wall_s = reply.number("wall", std::nan(""));
+            m.user_s = reply.number("user", after.user_s - before.user_s);
+            m.system_s = reply.number("system", after.system_s - before.system_s);
+            m.minor_faults = whole("minor_faults", after.minor_faults - before.minor_faults);
+            m.major_faults = whole("major_faults", after.major_faults - before.major_faults);
+            m.voluntary_switches = whole("voluntary_switches", 0);
+            m.involuntary_switches = whole("involuntary_switches", 0);
+            m.peak_rss_bytes = whole("peak_rss", after.peak_rss_bytes);
+            m.cycles = whole("cycles", -1);
+            m.instructions = whole("instructions", -1);
+            m.cache_misses = whole("cache_misses", -1);
+            row.items = reply.number("items", 0);
+            row.count = static_cast<std::uint64_t>(std::max(0.0, reply.number("count", 0)));
+            row.checksum = reply.text("checksum");
+            row.invalid = advanced;
+            auto invalid = [&](const std::string& why) {
+                if (row.invalid.empty()) row.invalid = why;
+            };
+            if (!(m.wall_s > 0) || !std::isfinite(m.wall_s)) {
+                invalid(fmt::format("NONFINITE: a wall time of '{}'", reply.text("wall")));
+                m.wall_s = 0;
+            } else if (m.wall_s > round_trip * 1.001 + 1e-3) {
+                invalid(fmt::format("CLOCK: it says {} s, but answered after {} s", m.wall_s, round_trip));
+            }
+            if (!std::isfinite(row.items)) {
+                invalid("NONFINITE: items");
+                row.items = 0;
+            }
+            if (reply.number("nonfinite", 0) > 0)
+                invalid(fmt::format("NONFINITE: {} values of the answer are NaN or infinite",
+                                    reply.text("nonfinite")));
+            for (const auto& [key, text] : reply.values()) {
+                if (key.rfind("detector.", 0) != 0) continue;
+                const double count = reply.number(key, 0);
+                row.detectors.push_back({key.substr(9), static_cast<std::uint64_t>(std::max(0.0, count))});
+                if (count != 0) invalid(fmt::format("DETECTOR: {}={}", key.substr(9), text));
+            }
+            const bool last = repetition + 1 == repetitions;
+            const bool wrong = !job.foreign && job.expected != nullptr &&
+                               row.checksum != job.expected->checksums[static_cast<std::size_t>(repetition)];
+            // The answer travels where it must be looked at: foreign ones at the end, ours where the checksum
+            // differs.
+            if (job.expected != nullptr && ((last && (job.foreign || !output.empty())) || (wrong && last))) {
+                fs::remove(answer_file);
+                child.ask("output " + escaped(answer_file), policy.timeout_s);
+                if (!fs::exists(answer_file)) {
+                    invalid("UNWRITTEN: it wrote no answer");
+                } else {
+                    try {
+                        const GateResult gate = compare_answers(
+                            AnswerFile(job.expected->file).answer(), AnswerFile(answer_file).answer(),
+                            job.foreign ? ladder_.tolerance : Tolerance{});
+                        difference = gate.failure;
+                        if (!gate.passed) invalid("GATE_FAILED: " + difference);
+                    } catch (const Error& error) {
+                        invalid(fmt::format("GARBAGE: {}", error.what()));
+                    }
+                }
+            }
+            if (wrong)
+                invalid(fmt::format("GATE_FAILED: the checksum of repetition {} is {}, expected {}",
+                                    repetition, row.checksum,
+                                    job.expected->checksums[static_cast<std::size_t>(repetition)]));
+            row.gpu = gpu_text(gpus_.read());
+            for (const auto& gpu : gpus_.read())
+                if ((gpu.throttle_reasons & ~k_harmless_throttle) != 0)
+                    row.not_quotable.push_back(fmt::format("GPU {} throttled", gpu.index));
+            keep(row);
+            ++kept;
+            if (trouble.empty()) trouble = row.invalid;
+        }
+        // The scalar reference's own answer: nothing to compare it with.
+        if (job.expected == nullptr && !output.empty())
+            child.ask("output " + escaped(output), policy.timeout_s);
+        child.end(std::min(policy.timeout_s, 30.0));
+        return difference.empty() ? trouble : difference;
+    } catch (const ChildFailure& failure) {
+        Row row = pattern;
+        row.repetition = kept;
+        row.invalid = failure.what();
+        keep(row);
+        return failure.what();
+    }
+}
+
+// The answers of the plain implementation, made once for each set of options that change them.
+const Expected& Runner::expected_for(const Rung& rung, const Settings& config) {
+    const Settings& own = rung.answer                       ? *rung.answer
+                          : rung.subject == ladder_.subject ? config
+                                                            : ladder_.reference().config;
+    auto scalar = ladder_.subject->scalar(own);
+    // Without a plain implementation the reference rung's answer is the right one.
+    const Settings settings = scalar ? *scalar : config_of(ladder_.reference());
+    const std::string key = encoded(settings);
+    if (const auto known = expected_.find(key); known != expected_.end()) return known->second;
+    options_.progress(fmt::format("the answer to expect of {}", rung.id));
+    Expected expected;
+    expected.file = (fs::path(shared_) / fmt::format("expected-{}", expected_.size())).string();
+    const Job plain{ladder_.subject, settings, 0, false, nullptr};
+    std::string failure = play(
+        plain, log(fmt::format("expected-{}", expected_.size())), {},
+        [&](const Row& row) { expected.checksums.push_back(row.checksum); }, expected.file, "");
+    if (failure.empty()) {
+        const AnswerFile answer(expected.file);
+        if (nonfinite(answer.answer()) > 0) failure = "its answer holds values that are NaN or infinite";
+        if (answer.answer().empty()) failure = "its answer holds no array";
+    }
+    if (!failure.empty())
+        throw Error(ErrorCode::state,
+                    fmt::format("there is no right answer to compare '{}' with: the {} failed: {}", rung.id,
+                                scalar ? "plain implementation" : "reference rung", failure));
+    return expected_.emplace(key, std::move(expected)).first->second;
+}
+
+Job Runner::job(const Arm& arm) {
+    const Rung& rung = ladder_.rungs[arm.rung];
+    Job job{rung.subject, config_of(rung), 0, false, nullptr};
+    job.foreign = rung.subject->launch(rung.config, ladder_.place).has_value();
+    for (std::size_t b = 0; b < options_.builds.size(); ++b)
+        if (options_.builds[b].label == arm.executable) job.build = b;
+    job.expected = &expected_for(rung, job.config);
+    return job;
+}
+
+void Runner::sweep() {
+    const Rung& reference = ladder_.reference();
+    const std::string option = reference.subject->swept_option();
+    if (ladder_.sweep.empty()) {
+        if (option.empty()) return;
+        for (auto& entry : session_.rungs)
+            if (entry.status == "reference" || entry.status == "null")
+                entry.not_quotable.push_back(fmt::format("the reference's {} was not swept", option));
+        return;
+    }
+    const std::string file = path("sweep.csv");
+    std::map<std::string, std::vector<double>> times;
+    std::set<std::pair<std::string, int>> done;
+    auto label = [&](std::size_t i) {
+        std::vector<std::string> parts;
+        for (const auto& setting : ladder_.sweep[i])
+            parts.push_back(setting.name + "=" + value_text(setting.value));
+        return fmt::format("{} {}", reference.id, fmt::join(parts, " "));
+    };
+    auto note = [&](const Row& row) {
+        if (row.repetition > 0 || ladder_.policy.repetitions == 1)
+            times[row.arm].push_back(row.invalid.empty() ? row.measured.wall_s : HUGE_VAL);
+        if (row.repetition + 1 == ladder_.policy.repetitions || !row.invalid.empty())
+            done.insert({row.arm, row.round});
+    };
+    for (const auto& row : read_rows(file)) note(row);
+    RowWriter writer(file);
+    for (int round = 0; round < k_sweep_rounds; ++round) {
+        int slot = 0;
+        for (const auto i :
+             round_order(ladder_.sweep.size(), round, static_cast<std::uint64_t>(ladder_.policy.seed))) {
+            const int place = slot++;
+            if (done.contains({label(i), round})) continue;
+            check_stop();
+            options_.progress(fmt::format("sweep, round {} of {}: {}", round + 1, k_sweep_rounds, label(i)));
+            Job job{reference.subject, merged(reference.config, ladder_.sweep[i]), 0, false, nullptr};
+            job.expected = &expected_for(reference, job.config);
+            const Row pattern{.session = session_.id,
+                              .round = round,
+                              .slot = place,
+                              .arm = label(i),
+                              .executable = hashes_[0]};
+            play(
+                job, log(fmt::format("sweep-{}-{}", i, round)), pattern,
+                [&](const Row& row) {
+                    writer.write(row);
+                    note(row);
+                },
+                "", "");
+        }
+    }
+    std::size_t best = 0;
+    std::vector<double> medians;
+    std::string text = "sweep of the reference:";
+    for (std::size_t i = 0; i < ladder_.sweep.size(); ++i) {
+        auto all = times[label(i)];
+        std::sort(all.begin(), all.end());
+        medians.push_back(all.empty() ? HUGE_VAL : all[all.size() / 2]);
+        if (medians[i] < medians[best]) best = i;
+        text += fmt::format(" {} {};", label(i).substr(reference.id.size() + 1), time_text(medians[i]));
+    }
+    if (!std::isfinite(medians[best]))
+        throw Error(ErrorCode::state,
+                    fmt::format("no setting of the sweep gave a valid row; {} says why", file));
+    swept_ = ladder_.sweep[best];
+    is_swept_ = true;
+    text += fmt::format(" taken: {}", label(best).substr(reference.id.size() + 1));
+    if (std::find(session_.notes.begin(), session_.notes.end(), text) == session_.notes.end())
+        session_.notes.push_back(text);
+    options_.say(text);
+    for (auto& entry : session_.rungs)
+        if (entry.status == "reference" || entry.status == "null")
+            entry.configuration =
+                reference.subject->configuration(ladder_.work, merged(reference.config, swept_));
+}
+
+void Runner::gates() {
+    fs::remove(path("gate.csv"));  // of the session before it was interrupted: made again
+    RowWriter writer(path("gate.csv"));
+    std::string reference_answer;
+    std::vector<Arm> passed;
+    std::size_t number = 0;
+    for (const auto& arm : arms_) {
+        check_stop();
+        auto& entry = session_rung(arm.id);
+        entry.gate_failure.clear();
+        options_.progress(fmt::format("gate {} of {}: {}", ++number, arms_.size(), arm.id));
+        if (arm.null) {
+            passed.push_back(arm);
+            took_s_[arm.id] = took_s_[passed.front().id];
+            continue;
+        }
+        const Job gated = job(arm);
+        const std::string output =
+            (fs::path(shared_) / (entry.status == "reference" ? "reference" : "gated")).string();
+        const auto start = Clock::now();
+        Row pattern{.session = session_.id, .arm = arm.id};
+        if (!gated.foreign) pattern.executable = hashes_[gated.build];
+        const std::string failure = play(
+            gated, log("gate-" + arm.id), pattern, [&](const Row& row) { writer.write(row); }, output, "");
+        took_s_[arm.id] = since(start);
+        if (!failure.empty()) {
+            if (entry.status == "reference")
+                throw Error(ErrorCode::state,
+                            fmt::format("the reference '{}' does not pass its gate: {}", arm.id, failure));
+            entry.gate_failure = failure;
+            ++result_.gate_failures;
+            options_.say(fmt::format("{}: {}", arm.id, failure));
+            continue;
+        }
+        passed.push_back(arm);
+        if (entry.status == "reference") {
+            reference_answer = output;
+            entry.gate_distance = "bit-identical to the plain implementation";
+        } else {
+            const GateResult gate =
+                compare_answers(AnswerFile(reference_answer).answer(), AnswerFile(output).answer(),
+                                {.absolute = 1e300, .relative = 0, .share = 1});
+            entry.gate_distance =
+                gate.passed ? gate.distance : "another answer than the reference's: " + gate.failure;
+        }
+    }
+    arms_ = std::move(passed);
+    write_session(options_.output, session_);
+}
+
+void Runner::plan_rounds() {
+    double round_s = 0;
+    for (const auto& arm : arms_) round_s += took_s_[arm.id];
+    round_s += 0.15;  // the guards
+    if (options_.budget_s && !options_.resume) {
+        const int fit = std::max(1, static_cast<int>(*options_.budget_s / round_s));
+        if (fit < session_.planned_rounds) {
+            const std::string note =
+                fmt::format("the budget of {} s cut the rounds from {} to {}{}", *options_.budget_s,
+                            session_.planned_rounds, fit,
+                            fit < 12 ? ": too few to claim anything but large differences" : "");
+            session_.notes.push_back(note);
+            options_.say(note);
+            session_.planned_rounds = fit;
+        }
+    }
+    if (options_.rounds && *options_.rounds < ladder_.policy.rounds && !options_.resume)
+        session_.notes.push_back(
+            fmt::format("--rounds cut the rounds from {} to {}", ladder_.policy.rounds, *options_.rounds));
+    session_.looks = {session_.planned_rounds};
+    result_.rounds = session_.planned_rounds;
+    options_.say(fmt::format(
+        "{} arms, {} rounds, {} repetitions a process: about {:.0f} s, and up to {:.0f} s of waiting for "
+        "a quiet machine",
+        arms_.size(), session_.planned_rounds, ladder_.policy.repetitions, round_s * session_.planned_rounds,
+        ladder_.policy.busy_wait_s * session_.planned_rounds));
+    write_session(options_.output, session_);
+}
+
+void Runner::rounds() {
+    std::map<std::pair<std::string, int>, int> done;  // repetitions of an arm and round that are there
+    std::set<std::pair<std::string, int>> closed;
+    for (const auto& row : read_rows(path("rows.csv"))) {
+        auto& n = done[{row.arm, row.round}];
+        n = std::max(n, row.repetition + 1);
+        if (n == ladder_.policy.repetitions || row.invalid.rfind("CRASH", 0) == 0 ||
+            row.invalid.rfind("TIMEOUT", 0) == 0 || row.invalid.rfind("GARBAGE", 0) == 0 ||
+            row.invalid.rfind("CLOSED", 0) == 0 || row.invalid.rfind("ERROR", 0) == 0 ||
+            row.invalid.rfind("INTERRUPTED", 0) == 0)
+            closed.insert({row.arm, row.round});
+    }
+    auto keep = [&](const Row& row) {
+        rows_->write(row);
+        ++result_.rows;
+    };
+    const auto start = Clock::now();
+    for (int round = 0; round < session_.planned_rounds; ++round) {
+        const auto order = round_order(arms_.size(), round, static_cast<std::uint64_t>(ladder_.policy.seed));
+        const bool open = std::any_of(arms_.begin(), arms_.end(),
+                                      [&](const Arm& arm) { return !closed.contains({arm.id, round}); });
+        if (!open) continue;
+        check_stop();
+        options_.progress(
+            fmt::format("round {} of {}, {:.0f} s so far", round + 1, session_.planned_rounds, since(start)));
+        auto guards = wait_until_quiet(ladder_.policy, gpus_, options_.stop);
+        if (options_.stale_build) {
+            if (auto stale = options_.stale_build(); !stale.empty()) guards.push_back(stale);
+        }
+        for (std::size_t slot = 0; slot < order.size(); ++slot) {
+            const Arm& arm = arms_[order[slot]];
+            if (closed.contains({arm.id, round})) continue;
+            check_stop();
+            const Job timed = job(arm);
+            Row pattern{.session = session_.id,
+                        .round = round,
+                        .slot = static_cast<int>(slot),
+                        .arm = arm.id,
+                        .executable = timed.foreign ? "" : hashes_[timed.build]};
+            pattern.not_quotable = guards;
+            if (const auto begun = done.find({arm.id, round}); begun != done.end()) {
+                // Half a process cannot be gone on with; its rows stay, and this says why it does not count.
+                pattern.repetition = begun->second;
+                pattern.invalid = "INTERRUPTED: the session ended in the middle of this process";
+                keep(pattern);
+                continue;
+            }
+            std::mt19937_64 random(static_cast<std::uint64_t>(ladder_.policy.seed) * 1000003 +
+                                   static_cast<std::uint64_t>(round) * 257 + slot);
+            const StealMeter steal;
+            std::vector<Row> made;
+            play(
+                timed, log(fmt::format("{}-round{}", arm.id, round)), pattern,
+                [&](const Row& row) {
+                    Row marked = row;
+                    if (steal.percent() > ladder_.policy.busy_steal)
+                        marked.not_quotable.push_back(fmt::format("steal: the hypervisor took more than {} %",
+                                                                  ladder_.policy.busy_steal));
+                    keep(marked);
+                },
+                "", std::string(random() % 4096, 'x'));
+        }
+    }
+}
+
+void Runner::finish() {
+    session_.environment_after = lightmill::ladder::environment();
+    for (std::size_t b = 0; b < options_.builds.size(); ++b)
+        if (sha256_file(copies_[b]) != hashes_[b])
+            session_.notes.push_back("BINARY_CHANGED: the copy of the program changed during the session");
+    write_session(options_.output, session_);
+}
+
+RunResult Runner::run() {
+    result_.directory = options_.output;
+    choose_rungs();
+    open_directory();
+    try {
+        copy_builds();
+        make_input();
+        sweep();
+        gates();
+        plan_rounds();
+        rounds();
+        finish();
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::interrupted) throw;
+        result_.interrupted = true;
+        write_session(options_.output, session_);
+    }
+    return result_;
+}
+
+}  // namespace
+
+RunResult run_ladder(const Ladder& ladder, const RunOptions& options) {
+    return Runner(ladder, options).run();
+}
+
+}  // namespace lightmill::ladder

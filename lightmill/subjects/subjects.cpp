@@ -1,0 +1,9 @@
+#include "lightmill/subjects/subjects.hpp"
+
+namespace lightmill::subjects {
+
+ladder::Subjects all() {
+    return {&clusters(), &command(), &demo(), &matrix()};
+}
+
+}  // namespace lightmill::subjects
