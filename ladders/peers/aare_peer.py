@@ -15,7 +15,8 @@ for line in sys.stdin:
         shape = (int(work["rows"]), int(work["columns"]))
         dark = int(work["dark"])
         window = tuple(int(n) for n in work["window"].split("x"))
-        frames = np.memmap(work["input"], dtype="<u2", mode="r").reshape((-1, *shape))
+        # The wheel takes writable arrays only; copy-on-write leaves the shared input as it is.
+        frames = np.memmap(work["input"], dtype="<u2", mode="c").reshape((-1, *shape))
         data = frames[dark:]
         finder = ClusterFinder(shape, window, n_sigma=5.0, capacity=10000)
         for frame in frames[:dark]:

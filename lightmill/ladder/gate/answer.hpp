@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "lightmill/base/file.hpp"
@@ -29,7 +30,7 @@ template <class T>
 [[nodiscard]] constexpr Element element_of() {
     if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? Element::f32 : Element::f64;
     constexpr int k_order = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 2 : sizeof(T) == 4 ? 4 : 6;
-    return static_cast<Element>(k_order + (std::is_unsigned_v<T> ? 1 : 0));
+    return static_cast<Element>(k_order + (std::is_unsigned_v<T> || std::is_same_v<T, std::byte> ? 1 : 0));
 }
 template <class T>
 [[nodiscard]] Array array_of(std::string name, std::span<const T> values) {

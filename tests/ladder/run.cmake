@@ -1,0 +1,13 @@
+# A program with the ladder's worker in it, as the runner's tests need one.
+add_executable(ladder_test_worker worker_main.cpp)
+target_link_libraries(ladder_test_worker PRIVATE lightmill::subjects lightmill::ladder_run)
+lightmill_test(ladder_plan SOURCES plan_test.cpp LIBRARIES lightmill::subjects)
+lightmill_test(ladder_gate SOURCES gate_test.cpp LIBRARIES lightmill::ladder_gate)
+lightmill_test(ladder_run SOURCES run_test.cpp rows_test.cpp LIBRARIES lightmill::subjects lightmill::ladder_run)
+if(LIGHTMILL_TESTS)
+  add_dependencies(test_ladder_run ladder_test_worker)
+  target_compile_definitions(test_ladder_run PRIVATE
+    LIGHTMILL_TEST_WORKER="$<TARGET_FILE:ladder_test_worker>" LIGHTMILL_LADDERS="${PROJECT_SOURCE_DIR}/ladders"
+    LIGHTMILL_TEST_CXX="${CMAKE_CXX_COMPILER}")
+  target_compile_definitions(test_ladder_plan PRIVATE LIGHTMILL_LADDERS="${PROJECT_SOURCE_DIR}/ladders")
+endif()
