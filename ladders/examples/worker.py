@@ -5,6 +5,7 @@ import os
 import struct
 import sys
 import time
+from urllib.parse import unquote
 
 replies = os.fdopen(3, "w", buffering=1)
 size, answer = 0, float("nan")
@@ -28,7 +29,7 @@ for line in sys.stdin:
         checksum = hashlib.sha256(struct.pack("<d", answer)).hexdigest()[:16]
         print(f"ok wall={wall:.9f} items={size} count=1 checksum={checksum}", file=replies)
     elif verb == "output":  # output PATH: the answer as arrays
-        with open(words[0], "wb") as file:
+        with open(unquote(words[0]), "wb") as file:
             file.write(b"array sum f64 1\n" + struct.pack("<d", answer))
         print("ok", file=replies)
     elif verb == "end":

@@ -63,7 +63,8 @@ class Command final : public ladder::SubjectType {
         const Options options = parse(configuration);
         ladder::Launch launch{resolved(options.program, place), options.arguments};
         for (auto& argument : launch.arguments)
-            for (auto at = argument.find("{here}"); at != std::string::npos; at = argument.find("{here}"))
+            for (auto at = argument.find("{here}"); at != std::string::npos;
+                 at = argument.find("{here}", at + place.folder.size()))
                 argument.replace(at, 6, place.folder);
         return launch;
     }

@@ -64,6 +64,8 @@ TEST(Plan, EveryFaultIsNamedWithFileLineFoundAndExpected) {
         {"subject = \"demo\"\n" + k_reference, {"'name' is missing"}},
         {"name = 3\nsubject = \"demo\"\n" + k_reference,
          {"line 1", "name", "found integer 3", "expected a text"}},
+        {"name = \"../t\"\nsubject = \"demo\"\n" + k_reference, {"line 1", "name: found '../t'", "letters"}},
+        {"name = \"my t\"\nsubject = \"demo\"\n" + k_reference, {"line 1", "name: found 'my t'"}},
         {"name = \"t\"\nsubject = \"dmo\"\n" + k_reference, {"line 2", "found 'dmo'", "clusters", "demo"}},
         {k_head + "[[rung]]\nid = \"a\"\n", {"no rung has the status \"reference\""}},
         {head + "[[rung]]\nid = \"b\"\nstatus = \"reference\"\n",

@@ -75,6 +75,21 @@ TEST_F(Rows, AFullDiskIsAnErrorAndKeepsTheRowsBefore) {
     EXPECT_EQ(read_rows(path).size(), 2u);
 }
 
+TEST_F(Rows, TwoWritersAtATimeAreRefused) {
+    {
+        const RowWriter first(path);
+        try {
+            const RowWriter second(path);
+            FAIL() << "two writers";
+        } catch (const IoError& error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr("another `ladder run` is writing this session"));
+        }
+    }
+    RowWriter later(path);
+    later.write(some_row(0));
+    EXPECT_EQ(read_rows(path).size(), 1u);
+}
+
 TEST_F(Rows, WhatIsNoRowIsNamed) {
     std::ofstream(path) << "a,b\n1,2\n";
     EXPECT_THROW((void)read_rows(path), FormatError);

@@ -161,6 +161,9 @@ TEST_F(Run, ACommandMayDoWhateverItLikes) {
         {"pairs", "say('ok wall')", "GARBAGE: 'wall' in its answer"},
         {"number", "say('ok wall=soon')", "GARBAGE: wall is 'soon'"},
         {"nan", "say('ok wall=nan items=1')", "NONFINITE: a wall time of 'nan'"},
+        {"huge", "say('ok wall=0.000001 count=1e300')", "NONFINITE: count is '1e300'"},
+        {"faults", "say('ok wall=0.000001 minor_faults=nan')", "NONFINITE: minor_faults is 'nan'"},
+        {"cap", "say('ok wall=0.000001 detector.cap=inf')", "NONFINITE: detector.cap is 'inf'"},
         {"liar", "say('ok wall=9 items=1')", "CLOCK: it says 9"},
         {"dies", "sys.exit(7)", "CRASH: ended with exit code 7"},
         {"hangs", "time.sleep(60)", "TIMEOUT"},
@@ -303,6 +306,36 @@ TEST_F(Run, KilledInTheMiddleAndResumedKeepsEveryRowAndRepeatsNone) {
     // Once more: nothing is left to do.
     EXPECT_EQ(run_ladder(plan, again).rows, 0u);
     EXPECT_EQ(read_file(file), after);
+}
+
+TEST_F(Run, TheReferenceMayStandAnywhereInTheFile) {
+    const auto result = run_ladder(
+        ladder(head("demo", "rounds = 1\nrepetitions = 2", "items = 3\nmilliseconds = 1") +
+               "[[rung]]\nid = \"wrong\"\nconfig = { wrong = true }\n[[rung]]\nid = \"fast\"\nconfig = { "
+               "speed = 2.0 }\n[[rung]]\nid = \"slow\"\nstatus = \"reference\"\n"),
+        options());
+    EXPECT_EQ(result.gate_failures, 1u);
+    EXPECT_EQ(result.rows, 6u);  // fast, slow and the null arm
+    EXPECT_EQ(rung("fast").gate_distance, "bit-identical");
+    EXPECT_EQ(session().rungs.front().id, "wrong");  // the session keeps the file's order
+}
+
+TEST_F(Run, ASessionThatNamesAFolderElsewhereIsNotResumed) {
+    const std::string text = head("demo", "rounds = 1\nrepetitions = 2", "items = 3\nmilliseconds = 1") +
+                             "[[rung]]\nid = \"slow\"\nstatus = \"reference\"\n";
+    run_ladder(ladder(text), options());
+    Session changed = session();
+    changed.id = "t/../../" + folder.string();
+    write_session(out.string(), changed);
+    auto again = options();
+    again.resume = true;
+    try {
+        run_ladder(ladder(text), again);
+        FAIL() << "accepted";
+    } catch (const FormatError& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("session.json"), HasSubstr("id: found 't/../../")));
+    }
+    EXPECT_TRUE(fs::exists(folder));
 }
 
 TEST_F(Run, AStopEndsBetweenRequestsAndKeepsTheRows) {

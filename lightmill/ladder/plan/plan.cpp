@@ -155,19 +155,13 @@ class Reader {
     const Variables& variables_;
 };
 
-bool good_id(const std::string& id) {
-    return !id.empty() && id.size() <= 64 && std::all_of(id.begin(), id.end(), [](unsigned char c) {
-        return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-    });
-}
-
 Rung Reader::rung(const toml::table& table, const Ladder& ladder, const Settings& common) const {
     Rung rung;
     rung.line = line_of(table);
     rung.id = text(table, "rung", "id", true);
     const std::string where = fmt::format("rung '{}'", rung.id);
     keys(table, where, {"id", "label", "status", "before", "reason", "act", "subject", "config", "answer"});
-    if (!good_id(rung.id))
+    if (!good_id(rung.id) || rung.id.size() > 64)
         fail(rung.line,
              fmt::format("{}: id: found '{}', expected letters, digits, '-', '_' or '.'", where, rung.id));
     if (rung.id == "null")
@@ -255,6 +249,10 @@ Ladder Reader::read(const std::string& content) const {
     ladder.place = {std::filesystem::absolute(file_).parent_path().string(), variables_};
     keys(top, where, {"name", "title", "subject", "work", "common", "policy", "gate", "sweep", "rung"});
     ladder.name = text(top, where, "name", true);
+    if (!good_id(ladder.name) || ladder.name.size() > 64)  // files are named by it
+        fail(line_of(*top.get("name")),
+             fmt::format("{}: name: found '{}', expected letters, digits, '-', '_' or '.', 64 at most", where,
+                         ladder.name));
     ladder.title = text(top, where, "title", false);
     ladder.subject = &subject(top, where);
     if (const auto* work = table(top, where, "work")) ladder.work = settings(*work, "work");
@@ -316,6 +314,12 @@ Ladder Reader::read(const std::string& content) const {
 }
 
 }  // namespace
+
+bool good_id(std::string_view id) noexcept {
+    return !id.empty() && std::all_of(id.begin(), id.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+    });
+}
 
 std::span<const std::string_view> names(Status) {
     return k_statuses;

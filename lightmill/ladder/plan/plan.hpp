@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lightmill/ladder/gate/gate.hpp"
@@ -82,6 +83,9 @@ void visit_options(Options& options, Visitor&& visit) {
 
 enum class Status { reference, adopted, rejected, candidate };
 [[nodiscard]] std::span<const std::string_view> names(Status);
+
+// Whether files and folders may be named by it: letters, digits, '-', '_', '.'.
+[[nodiscard]] bool good_id(std::string_view id) noexcept;
 
 struct Rung {
     std::string id;

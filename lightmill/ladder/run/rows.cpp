@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,6 +133,9 @@ std::vector<std::string> split_list(const std::string& text) {
 RowWriter::RowWriter(const std::string& path) : path_(path) {
     file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     if (!file_.is_open()) throw IoError(path, "open", errno, io_advice(errno));
+    // Two runners in one directory would repeat rows; the lock goes with its process, however that ends.
+    if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0)
+        throw IoError(path, "lock", errno, "another `ladder run` is writing this session; let it end first");
     const std::string text = read_file(path, std::int64_t{1} << 30);
     size_ = static_cast<std::int64_t>(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
     if (size_ > 0 && text.compare(0, head().size(), head()) != 0)

@@ -223,6 +223,10 @@ void Runner::choose_rungs() {
             }
         }
     }
+    // The reference first, wherever it stands in the file: all other gates look at its answer.
+    std::stable_partition(arms_.begin(), arms_.end(), [&](const Arm& arm) {
+        return !arm.null && session_rung(arm.id).status == "reference";
+    });
     // A rung before that foreign rungs and builds name must be a rung of the session.
     for (auto& entry : session_.rungs)
         if (!entry.before.empty() &&
@@ -267,6 +271,11 @@ void Runner::open_directory() {
             if (rung.not_run.empty()) now.insert(rung.id);
         if (ran != now)
             throw OptionError("resume", "another choice of rungs", "the rungs that the session began with");
+        // It names a folder that is removed.
+        if (!good_id(before.id))
+            throw FormatError(
+                path("session.json"), -1,
+                fmt::format("id: found '{}', expected letters, digits, '-', '_' or '.'", before.id));
         session_.id = before.id;
         session_.planned_rounds = before.planned_rounds;
         session_.notes = before.notes;
@@ -371,13 +380,21 @@ std::string Runner::play(const Job& job, const std::string& log_file, const Row&
             const Reply reply = child.ask(fmt::format("run {}", repetition), policy.timeout_s);
             const double round_trip = since(start);
             const Outside after = watched ? outside(child.pid()) : Outside{};
+            // A foreign program may say anything; what is no number of that kind is not written down.
+            std::string absurd;
+            auto number = [&](const std::string& name, double otherwise) {
+                const double value = reply.number(name, otherwise);
+                if (std::isfinite(value) && value > -2 && value < 9e18) return value;
+                if (absurd.empty()) absurd = fmt::format("NONFINITE: {} is '{}'", name, reply.text(name));
+                return 0.0;
+            };
             auto whole = [&](const char* name, std::int64_t otherwise) {
-                return static_cast<std::int64_t>(reply.number(name, static_cast<double>(otherwise)));
+                return static_cast<std::int64_t>(number(name, static_cast<double>(otherwise)));
             };
             auto& m = row.measured;
             m.wall_s = reply.number("wall", std::nan(""));
-            m.user_s = reply.number("user", after.user_s - before.user_s);
-            m.system_s = reply.number("system", after.system_s - before.system_s);
+            m.user_s = number("user", after.user_s - before.user_s);
+            m.system_s = number("system", after.system_s - before.system_s);
             m.minor_faults = whole("minor_faults", after.minor_faults - before.minor_faults);
             m.major_faults = whole("major_faults", after.major_faults - before.major_faults);
             m.voluntary_switches = whole("voluntary_switches", 0);
@@ -386,8 +403,8 @@ std::string Runner::play(const Job& job, const std::string& log_file, const Row&
             m.cycles = whole("cycles", -1);
             m.instructions = whole("instructions", -1);
             m.cache_misses = whole("cache_misses", -1);
-            row.items = reply.number("items", 0);
-            row.count = static_cast<std::uint64_t>(std::max(0.0, reply.number("count", 0)));
+            row.items = number("items", 0);
+            row.count = static_cast<std::uint64_t>(std::max(0.0, number("count", 0)));
             row.checksum = reply.text("checksum");
             row.invalid = advanced;
             auto invalid = [&](const std::string& why) {
@@ -399,19 +416,16 @@ std::string Runner::play(const Job& job, const std::string& log_file, const Row&
             } else if (m.wall_s > round_trip * 1.001 + 1e-3) {
                 invalid(fmt::format("CLOCK: it says {} s, but answered after {} s", m.wall_s, round_trip));
             }
-            if (!std::isfinite(row.items)) {
-                invalid("NONFINITE: items");
-                row.items = 0;
-            }
             if (reply.number("nonfinite", 0) > 0)
                 invalid(fmt::format("NONFINITE: {} values of the answer are NaN or infinite",
                                     reply.text("nonfinite")));
             for (const auto& [key, text] : reply.values()) {
                 if (key.rfind("detector.", 0) != 0) continue;
-                const double count = reply.number(key, 0);
+                const double count = number(key, 0);
                 row.detectors.push_back({key.substr(9), static_cast<std::uint64_t>(std::max(0.0, count))});
                 if (count != 0) invalid(fmt::format("DETECTOR: {}={}", key.substr(9), text));
             }
+            if (!absurd.empty()) invalid(absurd);
             const bool last = repetition + 1 == repetitions;
             const bool wrong = !job.foreign && job.expected != nullptr &&
                                row.checksum != job.expected->checksums[static_cast<std::size_t>(repetition)];
