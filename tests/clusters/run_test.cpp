@@ -349,24 +349,31 @@ TEST(Run, AnotherProcessReadsWhileItGrows) {
 TEST(Run, TwoRunsDoNotShareAFile) {
     const Folder folder;
     auto options = options_for(folder.file("out.h5"));
-    std::atomic<int> refused = 0;
-    Wrapped source(test::data(3000), [&](std::uint64_t first, std::uint64_t) {
-        if (first < 1000 || refused > 0) return;
-        const pid_t child = in_child([&] {
-            auto again = options;
-            again.output.overwrite = true;
-            const auto other = test::data(10);
-            try {
-                static_cast<void>(run(*other, test::pedestal(), again));
-            } catch (const IoError& error) {
-                ::_exit(std::string(error.what()).find("another run") != std::string::npos ? 42 : 2);
-            }
+    const pid_t child = in_child([&] {
+        Wrapped slow(test::data(100'000), [](std::uint64_t first, std::uint64_t) {
+            if (first > 0) std::this_thread::sleep_for(std::chrono::minutes(1));
         });
-        const int status = wait_for(child);
-        refused = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        static_cast<void>(run(slow, test::pedestal(), options));
     });
-    static_cast<void>(run(source, test::pedestal(), options));
-    EXPECT_EQ(refused, 42);
+    while (!exists(options.output.output + ".partial")) {
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, WNOHANG), 0) << "the run ended without a result";
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until it holds the lock
+    for (const bool resume : {false, true}) {
+        options.output.overwrite = !resume;
+        options.output.resume = resume;
+        const auto other = test::data(100'000);
+        try {
+            static_cast<void>(run(*other, test::pedestal(), options));
+            ADD_FAILURE() << "it was let in";
+        } catch (const IoError& error) {
+            EXPECT_THAT(error.what(), HasSubstr("another run"));
+        }
+    }
+    ::kill(child, SIGKILL);
+    wait_for(child);
 }
 
 // --- errors ---------------------------------------------------------------------------------------
