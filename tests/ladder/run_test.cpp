@@ -110,6 +110,55 @@ config = { speed = 4.0, wrong = true }
                              "summary.json", "manifest.json", "report.html"})
         EXPECT_TRUE(fs::exists(out / name)) << name;
     EXPECT_FALSE(fs::exists("/dev/shm/lightmill-" + session().id));
+    // Counters and GPUs are there, or it is said why not.
+    for (const auto* fact : {"hardware_counters", "gpu"})
+        EXPECT_NE(value(session().policy, fact), "") << fact;
+}
+
+// Another process takes the machine for the first half of the session: pairs of the same round shift
+// together.
+TEST_F(Run, ADriftOfTheMachineFlipsNoVerdict) {
+    const auto plan =
+        ladder(head("demo", "rounds = 12\nrepetitions = 2\nalpha = 0.001", "milliseconds = 4") + R"(
+[[rung]]
+id = "slow"
+status = "reference"
+config = { method = "count" }
+[[rung]]
+id = "twin"
+config = { method = "count" }
+[[rung]]
+id = "fast"
+config = { method = "count", speed = 4.0 }
+)");
+    pid_t load = -1;
+    auto end_load = [&] {
+        if (load <= 0) return;
+        ::kill(load, SIGKILL);
+        ::waitpid(load, nullptr, 0);
+        load = -1;
+    };
+    auto o = options();
+    o.progress = [&](const std::string& text) {
+        if (text.rfind("round 1 ", 0) == 0) {
+            load = ::fork();
+            if (load == 0)
+                for (const std::atomic<bool> never{false}; !never;) {
+                }
+        }
+        if (text.rfind("round 7 ", 0) == 0) end_load();
+    };
+    run_ladder(plan, o);
+    end_load();
+    const Summary summary = analyse(read_session(out.string()));
+    ASSERT_EQ(summary.rounds, 12);
+    const auto& twin = *find(summary, "twin")->against_reference;
+    EXPECT_NE(twin.verdict, Verdict::faster);
+    EXPECT_NE(twin.verdict, Verdict::slower);
+    const auto& fast = *find(summary, "fast")->against_reference;
+    EXPECT_GT(fast.estimate.ratio, 2);
+    EXPECT_NE(fast.verdict, Verdict::slower);
+    EXPECT_NE(fast.verdict, Verdict::same);
 }
 
 TEST_F(Run, EveryFaultOfASubjectIsNamedAndTheSessionGoesOn) {

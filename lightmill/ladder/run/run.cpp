@@ -155,6 +155,7 @@ class Runner {
     std::map<std::string, double> took_s_;  // a whole process of each arm, as its gate went
     Settings swept_;                        // what the sweep chose for the reference
     bool is_swept_ = false;
+    std::string counters_ = "not asked for: no rung is ours";  // whether workers have hardware counters
     GpuMonitor gpus_;
     std::unique_ptr<RowWriter> rows_;
     RunResult result_;
@@ -366,7 +367,8 @@ std::string Runner::play(const Job& job, const std::string& log_file, const Row&
     try {
         Child child(launch(*job.subject, job.config, job.build), environment(padding), log_file,
                     options_.stop);
-        child.ask(greeting(), policy.timeout_s);
+        const Reply hello = child.ask(greeting(), policy.timeout_s);
+        if (const std::string counters = hello.text("counters"); !counters.empty()) counters_ = counters;
         const Reply reserved = child.ask("reserve", policy.timeout_s);
         std::string advanced, trouble, difference;
         if (reserved.text("before") != reserved.text("after"))
@@ -632,6 +634,9 @@ void Runner::gates() {
         }
     }
     arms_ = std::move(passed);
+    // What was not measured is said, with the reason.
+    session_.policy.push_back({"hardware_counters", counters_});
+    session_.policy.push_back({"gpu", gpus_.why_not().empty() ? "watched" : gpus_.why_not()});
     write_session(options_.output, session_);
 }
 
