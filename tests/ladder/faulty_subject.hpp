@@ -13,9 +13,9 @@
 
 namespace lightmill::ladder::testing_support {
 
-enum class Fault { none, wrong, nan, crash, hang, throws, advances, at_cap, unwritten, late };
-inline constexpr std::array<std::string_view, 10> k_faults{
-    "none", "wrong", "nan", "crash", "hang", "throws", "advances", "at_cap", "unwritten", "late"};
+enum class Fault { none, wrong, nan, crash, hang, throws, advances, at_cap, unwritten, late, middle };
+inline constexpr std::array<std::string_view, 11> k_faults{
+    "none", "wrong", "nan", "crash", "hang", "throws", "advances", "at_cap", "unwritten", "late", "middle"};
 inline std::span<const std::string_view> names(Fault) {
     return k_faults;
 }
@@ -42,7 +42,6 @@ class FaultySubject final : public Subject {
     Outcome run() override {
         ++runs_;
         ::usleep(1000);
-        // Passes its gate (3 repetitions), and the process after it: then it dies in the middle.
         if (fault_ == Fault::crash) ::kill(::getpid(), SIGSEGV);
         if (fault_ == Fault::hang) ::pause();
         if (fault_ == Fault::throws) throw std::runtime_error("no more memory on Tuesdays");
@@ -51,6 +50,7 @@ class FaultySubject final : public Subject {
         if (fault_ == Fault::wrong) values_[2] = 7;
         if (fault_ == Fault::nan) values_[3] = std::nan("");
         if (fault_ == Fault::late && runs_ == 3) values_[1] = -1;
+        if (fault_ == Fault::middle && runs_ == 2) values_[1] = -1;  // right again at the end
         return {4, 4};
     }
     Answer output() override { return {array_of<double>("values", std::span<const double>(values_))}; }

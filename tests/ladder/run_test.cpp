@@ -172,7 +172,8 @@ TEST_F(Run, EveryFaultOfASubjectIsNamedAndTheSessionGoesOn) {
         {"advances", "STATE_ADVANCED"},
         {"at_cap", "DETECTOR: at_cap=5"},
         {"unwritten", "NONFINITE"},
-        {"late", "values: first difference at index 1: -1, expected 1"}};
+        {"late", "values: first difference at index 1: -1, expected 1"},
+        {"middle", "the checksum of repetition 1"}};
     text += "[[rung]]\nid = \"none\"\nstatus = \"reference\"\n";
     for (const auto& [fault, says] : faults)
         text += "[[rung]]\nid = \"" + fault + "\"\nconfig = { fault = \"" + fault + "\" }\n";
