@@ -42,7 +42,7 @@ class FaultySubject final : public Subject {
     Outcome run() override {
         ++runs_;
         ::usleep(1000);
-        if (fault_ == Fault::crash) ::kill(::getpid(), SIGSEGV);
+        if (fault_ == Fault::crash) ::kill(::getpid(), SIGKILL);  // a sanitizer would take SIGSEGV for itself
         if (fault_ == Fault::hang) ::pause();
         if (fault_ == Fault::throws) throw std::runtime_error("no more memory on Tuesdays");
         if (fault_ == Fault::unwritten) return {4, 4};

@@ -166,7 +166,7 @@ TEST_F(Run, EveryFaultOfASubjectIsNamedAndTheSessionGoesOn) {
     const std::vector<std::pair<std::string, std::string>> faults{
         {"wrong", "values: first difference at index 2: 7, expected 2"},
         {"nan", "NONFINITE"},
-        {"crash", "CRASH: ended by signal 11"},
+        {"crash", "CRASH: ended by signal 9"},
         {"hang", "TIMEOUT: no answer within 1.5 s"},
         {"throws", "ERROR: no more memory on Tuesdays"},
         {"advances", "STATE_ADVANCED"},
