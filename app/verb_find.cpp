@@ -7,6 +7,7 @@
 
 #include "app/inputs.hpp"
 #include "app/options_cli.hpp"
+#include "app/options_json.hpp"
 #include "app/program.hpp"
 #include "lightmill/base/file.hpp"
 #include "lightmill/clusters/reduce/plot.hpp"
@@ -26,20 +27,11 @@ struct Arguments {
     bool ties_given = false, no_output = false, json = false, quiet = false;
 };
 
-// Options as the user would type them, for the report.
-nlohmann::ordered_json options_json(const clusters::RunOptions& options, const clusters::Pedestal& pedestal) {
-    nlohmann::ordered_json object;
-    object["window"] = to_string(options.find.window);
-    auto add = [&](const OptionInfo& info, const auto& field) {
-        using T = std::remove_cvref_t<decltype(field)>;
-        if constexpr (std::is_enum_v<T>) {
-            object[std::string(info.name)] = option_text(field);
-        } else {
-            object[std::string(info.name)] = field;
-        }
-    };
-    visit_options(options.find, add);
-    visit_options(pedestal.options, add);
+// Everything that the answer depends on.
+nlohmann::ordered_json answer_json(const clusters::RunOptions& options, const clusters::Pedestal& pedestal) {
+    nlohmann::ordered_json object{{"window", to_string(options.find.window)}};
+    object.update(options_json(options.find));
+    object.update(options_json(pedestal.options));
     object["absent"] = pedestal.absent.value ? nlohmann::ordered_json(*pedestal.absent.value)
                                              : nlohmann::ordered_json(nullptr);
     object["gain_bits"] = pedestal.absent.gain_bits;
@@ -81,7 +73,7 @@ nlohmann::ordered_json summary_json(const clusters::Summary& summary, const clus
             {"hot_pixels", hot},
             {"backend", summary.backend},
             {"threads", summary.threads},
-            {"options", options_json(summary.options, pedestal)},
+            {"options", answer_json(summary.options, pedestal)},
             {"output", summary.output},
             {"interrupted", summary.interrupted},
             {"resumed_frames", summary.resumed_frames},
