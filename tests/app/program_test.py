@@ -376,6 +376,14 @@ class Interruptions(Program):
         return subprocess.Popen([PROGRAM, "find", self.data, "--pedestal", self.dark, "-o", out, "--backend", "simd_portable", "--threads", "1",
                                  "--checkpoint-seconds", "0.1", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
+    def wait_until_written(self, out, size_bytes):
+        """Until the growing file (some 50 MB in the end) is so long: in mid-run, however fast the machine."""
+        partial = pathlib.Path(f"{out}.partial")
+        deadline = time.monotonic() + 60
+        while not partial.exists() or partial.stat().st_size < size_bytes:
+            self.assertLess(time.monotonic(), deadline, "the file does not grow")
+            time.sleep(0.002)
+
     def whole(self, *options):
         summary = find_json(self.data, "--pedestal", self.dark, "--no-output", *options)
         return summary["digest"], summary["model_digest"]
@@ -391,7 +399,7 @@ class Interruptions(Program):
         for signal_number, code, options in [(signal.SIGINT, 130, ()), (signal.SIGTERM, 143, ("--epoch", "32"))]:
             out = self.path(f"{code}.h5")
             process = self.start(out, *options)
-            time.sleep(1.0)
+            self.wait_until_written(out, 3_000_000)
             process.send_signal(signal_number)
             _, error = process.communicate(timeout=60)
             self.assertEqual(process.returncode, code, error)
@@ -406,10 +414,10 @@ class Interruptions(Program):
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
         whole = self.whole()
-        for seconds in [0.5, 0.9, 1.4]:
-            out = self.path(f"{seconds}.h5")
+        for size in [1_000_000, 5_000_000, 15_000_000]:
+            out = self.path(f"{size}.h5")
             process = self.start(out)
-            time.sleep(seconds)
+            self.wait_until_written(out, size)
             process.kill()
             process.communicate()
             self.assertFalse(out.exists())
