@@ -25,8 +25,8 @@ struct Arguments {
     std::string probe;
     std::vector<std::string> rungs;
     std::vector<std::string> executables;
-    int rounds = 0;
-    double budget_s = 0;
+    std::optional<int> rounds;
+    std::optional<double> budget_s;
     bool resume = false;
     bool quiet = false;
 };
@@ -53,31 +53,33 @@ std::string stale_build() {
                                                  : "stale build: the sources changed since it was built";
 }
 
-int run(const Arguments& arguments) {
-    const auto stop = stop_token();
-    const auto plan = ladder::read_ladder(arguments.file, subjects::all(), variables());
+// Our own rungs run in copies of this program.
+ladder::RunOptions of_this_program() {
     ladder::RunOptions options;
-    options.output = arguments.output;
+    options.builds = {{"", std::filesystem::read_symlink("/proc/self/exe").string()}};
     options.worker_verb = {"ladder-worker"};
     options.environment = environment();
+    return options;
+}
+
+int run(const Arguments& arguments) {
+    const auto plan = ladder::read_ladder(arguments.file, subjects::all(), variables());
+    ladder::RunOptions options = of_this_program();
+    options.output = arguments.output;
+    std::vector<ladder::Build> builds;
     for (const auto& text : arguments.executables) {
         const auto equals = text.find('=');
         if (equals == std::string::npos || equals == 0)
             throw OptionError("executable", text, "LABEL=PATH, such as base=build/release/app/lightmill");
-        options.builds.push_back({text.substr(0, equals), text.substr(equals + 1)});
+        builds.push_back({text.substr(0, equals), text.substr(equals + 1)});
     }
-    if (options.builds.empty())
-        options.builds.push_back({"", std::filesystem::read_symlink("/proc/self/exe").string()});
-    if (arguments.rounds != 0) options.rounds = arguments.rounds;
-    if (arguments.budget_s != 0) {
-        if (!(arguments.budget_s > 0))
-            throw OptionError("budget", fmt::format("{}", arguments.budget_s), "a number of seconds above 0");
-        options.budget_s = arguments.budget_s;
-    }
+    if (!builds.empty()) options.builds = std::move(builds);
+    options.rounds = arguments.rounds;
+    options.budget_s = arguments.budget_s;
     options.rungs = arguments.rungs;
     options.resume = arguments.resume;
     options.stale_build = stale_build;
-    options.stop = stop;
+    options.stop = stop_token();
     if (!arguments.probe.empty())
         options.probe = ladder::probe_from_json(read_file(arguments.probe), arguments.probe);
     ladder::RunResult result;
@@ -119,19 +121,47 @@ void add_ladder_run(CLI::App& ladder, Program& program) {
                    "go on with an interrupted session; rows that are there stay");
     verb->add_flag("-q,--quiet", arguments->quiet, "no progress line");
     verb->footer(
-        "Prints the time it will take once every rung has passed its gate. Run it on a quiet machine.\n"
-        "Exit code 1: the null arm says that the session is INVALID.\n"
-        "Example: lightmill ladder run ladders/examples/matrix.toml -o matrix-session");
+        "Runs every rung once to say how long it will take, then sweeps, gates and times. Run it on a quiet\n"
+        "machine. Exit code 1: the null arm says that the session is INVALID.\n"
+        "Examples:\n"
+        "  lightmill ladder run ladders/examples/matrix.toml -o matrix-session\n"
+        "  lightmill ladder run ladders/clusters-3x3.toml -o session --rungs simd,bands --budget 60\n"
+        "  lightmill ladder run ladders/clusters-3x3.toml -o session --resume");
     verb->callback([arguments, &program] { program.exit_code = run(*arguments); });
 }
 
 void add_ladder_show(CLI::App& ladder, Program&) {
     auto* verb = ladder.add_subcommand("show", "check a ladder file and print the plan as it would run here");
-    auto file = std::make_shared<std::string>();
-    verb->add_option("file", *file, "ladder file (TOML)")->required();
-    verb->footer("Example: lightmill ladder show ladders/clusters-3x3.toml");
-    verb->callback([file] {
-        fmt::print("{}", ladder::to_text(ladder::read_ladder(*file, subjects::all(), variables())));
+    auto arguments = std::make_shared<Arguments>();
+    auto estimate = std::make_shared<bool>(false);
+    verb->add_option("file", arguments->file, "ladder file (TOML)")->required();
+    verb->add_flag("--estimate", *estimate,
+                   "how long a session would take, from one repetition of each rung");
+    verb->add_option("--rungs", arguments->rungs, "estimate these rungs and the reference only")
+        ->delimiter(',');
+    verb->add_flag("-q,--quiet", arguments->quiet, "no progress line");
+    verb->footer(
+        "Starts nothing, but for --estimate, which runs every rung once and keeps nothing.\n"
+        "Examples:\n"
+        "  lightmill ladder show ladders/clusters-3x3.toml\n"
+        "  lightmill ladder show ladders/examples/matrix.toml --estimate");
+    verb->callback([arguments, estimate] {
+        const auto plan = ladder::read_ladder(arguments->file, subjects::all(), variables());
+        fmt::print("{}", ladder::to_text(plan));
+        if (!*estimate) return;
+        auto options = of_this_program();
+        options.output = std::filesystem::temp_directory_path().string();
+        options.rungs = arguments->rungs;
+        options.stop = stop_token();
+        std::string text;
+        {
+            ProgressLine line(arguments->quiet);
+            options.progress = [&](const std::string& step) {
+                if (line.visible()) line.show(step);
+            };
+            text = ladder::estimate_ladder(plan, options);
+        }
+        fmt::print("{}\n", text);
     });
 }
 

@@ -259,6 +259,11 @@ class Type final : public ladder::SubjectType {
         return {
             {"memory_read", 2.0 * static_cast<double>(w.frames * w.simulation.rows * w.simulation.columns)}};
     }
+    std::int64_t input_bytes(const ladder::Settings& settings) const override {
+        const Work w = parse_work(settings);
+        return static_cast<std::int64_t>(sizeof(frames::Pixel)) * (w.dark + w.frames) * w.simulation.rows *
+               w.simulation.columns;
+    }
     void write_input(const ladder::Settings& settings, const std::string& path) const override {
         const Work work = parse_work(settings);
         const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));

@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +21,7 @@
 #include "lightmill/ladder/report/directory.hpp"
 #include "lightmill/ladder/run/guards.hpp"
 #include "lightmill/ladder/run/rows.hpp"
+#include "lightmill/ladder/run/shared_folder.hpp"
 #include "lightmill/subjects/subjects.hpp"
 #include "tests/ladder/faulty_subject.hpp"
 
@@ -109,7 +112,7 @@ config = { speed = 4.0, wrong = true }
     for (const auto* name : {"rows.csv", "gate.csv", "env.json", "session.json", "ladder.toml",
                              "summary.json", "manifest.json", "report.html"})
         EXPECT_TRUE(fs::exists(out / name)) << name;
-    EXPECT_FALSE(fs::exists("/dev/shm/lightmill-" + session().id));
+    EXPECT_FALSE(fs::exists("/dev/shm/lightmill_ladder-" + session().id));
     // Counters and GPUs are there, or it is said why not.
     for (const auto* fact : {"hardware_counters", "gpu"})
         EXPECT_NE(value(session().policy, fact), "") << fact;
@@ -199,7 +202,7 @@ TEST_F(Run, EveryFaultOfASubjectIsNamedAndTheSessionGoesOn) {
     EXPECT_THAT(rung("none").not_quotable, Contains(HasSubstr("threads was not swept")));
 }
 
-// Programs that fail in the timed rounds only: the file counts how often it was started.
+// Programs that fail in the timed rounds only: a file counts how often each was started.
 TEST_F(Run, ACommandMayDoWhateverItLikes) {
     const std::string answer =
         "  elif v == 'output': open(w[0], 'wb').write(b'array x f64 1\\n' + struct.pack('<d', 4.5)); "
@@ -223,13 +226,15 @@ TEST_F(Run, ACommandMayDoWhateverItLikes) {
     std::string text = head("command", "rounds = 1\nrepetitions = 2\ntimeout_s = 2", "size = 3");
     std::size_t failing = 0;
     for (const auto& [id, run, says] : programs) {
-        // The gate is the first start: everybody behaves. In the rounds they do not.
+        // The first start tells how long it takes, the second is the gate: everybody behaves. In the rounds
+        // they do not.
         std::ofstream(folder / (id + ".py"))
             << "import os, struct, sys, time\n"
             << "def say(t): os.write(3, (t + '\\n').encode())\n"
             << "print('noise on stdout')\n"
             << "mark = sys.argv[0] + '.started'\n"
-            << "gate = not os.path.exists(mark); open(mark, 'w')\n"
+            << "open(mark, 'a').write('x')\n"
+            << "gate = os.path.getsize(mark) <= 2\n"
             << "for line in sys.stdin:\n"
             << "  v, *w = line.split()\n"
             << "  if v == 'run' and gate: say('ok wall=0.000001 items=1 count=1')\n"
@@ -311,23 +316,32 @@ TEST_F(Run, TheExamplesOfTheProtocolWork) {
     EXPECT_EQ(rows().size(), 3u * 2);
 }
 
+// Starts a session and kills it as soon as `file` of it has so many rows.
+void kill_at(const Ladder& plan, const RunOptions& options, const std::string& file, std::size_t rows) {
+    const std::string path = (fs::path(options.output) / file).string();
+    const pid_t child = ::fork();
+    if (child == 0) {
+        run_ladder(plan, options);
+        ::_exit(0);
+    }
+    for (int i = 0; i < 4000 && read_rows(path).size() < rows; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended before it was killed";
+}
+std::string whole_lines(const std::string& text) {
+    return text.substr(0, text.rfind('\n') + 1);
+}
+
 TEST_F(Run, KilledInTheMiddleAndResumedKeepsEveryRowAndRepeatsNone) {
     const auto plan = ladder(
         head("demo", "rounds = 4\nrepetitions = 3", "milliseconds = 15") +
         "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n[[rung]]\nid = \"b\"\nconfig = { speed = 2.0 }\n");
     const std::string file = (out / "rows.csv").string();
-    const pid_t child = ::fork();
-    if (child == 0) {
-        run_ladder(plan, options());
-        ::_exit(0);
-    }
     // In the middle of the second process of the second round or so.
-    for (int i = 0; i < 2000 && read_rows(file).size() < 14; ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended before it was killed";
+    kill_at(plan, options(), "rows.csv", 14);
     const std::string before = read_file(file);
     auto again = options();
     EXPECT_THROW(run_ladder(plan, again), OptionError);  // a directory with a session is not overwritten
@@ -337,7 +351,7 @@ TEST_F(Run, KilledInTheMiddleAndResumedKeepsEveryRowAndRepeatsNone) {
     EXPECT_THROW(run_ladder(other, again), OptionError);
     run_ladder(plan, again);
     const std::string after = read_file(file);
-    EXPECT_EQ(after.substr(0, before.rfind('\n') + 1), before.substr(0, before.rfind('\n') + 1));
+    EXPECT_EQ(whole_lines(after).substr(0, whole_lines(before).size()), whole_lines(before));
     std::set<std::tuple<std::string, int, int>> seen;
     std::set<std::pair<std::string, int>> processes;
     int interrupted = 0;
@@ -356,6 +370,193 @@ TEST_F(Run, KilledInTheMiddleAndResumedKeepsEveryRowAndRepeatsNone) {
     // Once more: nothing is left to do.
     EXPECT_EQ(run_ladder(plan, again).rows, 0u);
     EXPECT_EQ(read_file(file), after);
+}
+
+TEST_F(Run, KilledInTheSweepOrTheGatesAndResumedRepeatsNoRowEither) {
+    const auto plan = ladder(head("faulty", "rounds = 2\nrepetitions = 4") +
+                             "[[sweep]]\nthreads = 1\n[[sweep]]\nthreads = 2\n[[rung]]\nid = \"a\"\nstatus = "
+                             "\"reference\"\n[[rung]]\nid = \"b\"\n[[rung]]\nid = \"c\"\n");
+    for (const auto& [name, at] : {std::pair{"sweep.csv", 10U}, {"gate.csv", 6U}}) {
+        fs::remove_all(out);
+        const std::string file = (out / name).string();
+        kill_at(plan, options(), name, at);
+        const std::string before = whole_lines(read_file(file));
+        auto again = options();
+        again.resume = true;
+        run_ladder(plan, again);
+        EXPECT_EQ(read_file(file).substr(0, before.size()), before) << name;
+        for (const auto* each : {"sweep.csv", "gate.csv", "rows.csv"}) {
+            std::set<std::tuple<std::string, int, int>> seen;
+            int interrupted = 0;
+            for (const auto& row : rows(each)) {
+                EXPECT_TRUE(seen.emplace(row.arm, row.round, row.repetition).second)
+                    << each << " after a kill in " << name << ": " << row.arm << ' ' << row.round << ' '
+                    << row.repetition;
+                interrupted += row.invalid.empty() ? 0 : 1;
+            }
+            EXPECT_LE(interrupted, 1) << each;
+        }
+        std::set<std::pair<std::string, int>> swept;
+        for (const auto& row : rows("sweep.csv")) swept.emplace(row.arm, row.round);
+        EXPECT_EQ(swept.size(), 2u * 3) << name;
+        EXPECT_EQ(analyse(read_session(out.string())).rounds, 2) << name;
+        // What the killed session left in memory is gone.
+        for (const auto& entry : fs::directory_iterator("/dev/shm"))
+            EXPECT_EQ(entry.path().string().find(session().id), std::string::npos) << entry.path();
+    }
+}
+
+// A limit on file sizes does what a full disk does.
+TEST_F(Run, AFullDiskEndsTheSessionAndItsRowsCanBeGoneOnWith) {
+    const auto plan = ladder(head("demo", "rounds = 4\nrepetitions = 3", "milliseconds = 5") +
+                             "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n");
+    ::signal(SIGXFSZ, SIG_IGN);
+    rlimit old{};
+    ::getrlimit(RLIMIT_FSIZE, &old);
+    auto o = options();
+    o.progress = [&](const std::string& text) {
+        if (text.rfind("round 2 ", 0) != 0) return;
+        const rlimit tight{fs::file_size(out / "rows.csv") + 300, old.rlim_max};
+        ::setrlimit(RLIMIT_FSIZE, &tight);
+    };
+    try {
+        run_ladder(plan, o);
+        ADD_FAILURE() << "no error";
+    } catch (const IoError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("rows.csv"));
+    }
+    ::setrlimit(RLIMIT_FSIZE, &old);
+    const std::string before = read_file((out / "rows.csv").string());
+    EXPECT_GE(rows().size(), 6u);
+    EXPECT_EQ(before.back(), '\n');
+    auto again = options();
+    again.resume = true;
+    run_ladder(plan, again);
+    EXPECT_EQ(read_file((out / "rows.csv").string()).substr(0, before.size()), before);
+    EXPECT_EQ(analyse(read_session(out.string())).rounds, 4);
+}
+
+TEST_F(Run, ASessionGoesOnUnderTheTermsThatItBeganWith) {
+    const auto plan = ladder(head("demo", "rounds = 100\nrepetitions = 2", "milliseconds = 2") +
+                             "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n");
+    auto o = options();
+    o.rounds = 50;
+    o.budget_s = 0.2;
+    kill_at(plan, o, "gate.csv", 1);
+    auto again = options();
+    again.resume = true;
+    again.rounds = 60;
+    EXPECT_THROW(run_ladder(plan, again), OptionError);
+    again.rounds.reset();
+    again.budget_s = 100;
+    EXPECT_THROW(run_ladder(plan, again), OptionError);
+    again.budget_s.reset();  // its own budget still holds
+    EXPECT_LT(run_ladder(plan, again).rounds, 50);
+}
+
+TEST_F(Run, NothingIsNoNumberOfRoundsAndNoBudget) {
+    const auto plan = ladder(head("demo", "rounds = 1\nrepetitions = 1", "milliseconds = 1") +
+                             "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n");
+    for (const int rounds : {0, -3}) {
+        auto o = options();
+        o.rounds = rounds;
+        EXPECT_THROW(run_ladder(plan, o), OptionError) << rounds;
+    }
+    for (const double budget : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+        auto o = options();
+        o.budget_s = budget;
+        EXPECT_THROW(run_ladder(plan, o), OptionError) << budget;
+    }
+    EXPECT_FALSE(fs::exists(out)) << "a refused session leaves nothing";
+}
+
+TEST_F(Run, TheTimeIsToldBeforeAnythingIsMeasured) {
+    const std::string text = head("demo", "rounds = 10\nrepetitions = 5", "milliseconds = 20") +
+                             "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n";
+    auto o = options();
+    o.rounds = 1;
+    bool rows_yet = false;
+    o.say = [&](const std::string& line) {
+        if (said.empty()) rows_yet = fs::exists(out / "gate.csv") || fs::exists(out / "sweep.csv");
+        said.push_back(line);
+    };
+    run_ladder(ladder(text), o);
+    EXPECT_FALSE(rows_yet);
+    EXPECT_THAT(said.front(), HasSubstr("2 arms, 1 rounds, 5 repetitions a process. From one repetition"));
+
+    o.output = (folder / "nowhere").string();  // not made: memory has the room
+    const std::string told = estimate_ladder(ladder(text), o);
+    EXPECT_FALSE(fs::exists(folder / "nowhere"));
+    const auto at = told.find("about ");
+    ASSERT_NE(at, std::string::npos) << told;
+    // Ten rounds of two processes of five times 20 ms, and what starting takes.
+    const double seconds = std::atof(told.c_str() + at + 6);
+    EXPECT_GE(seconds, 2) << told;
+    EXPECT_LE(seconds, 20) << told;
+}
+
+TEST_F(Run, WithoutRoomInMemoryASessionWorksOnTheDiskAndSaysSo) {
+    auto o = options();
+    o.memory = (folder / "nowhere").string();
+    run_ladder(ladder(head("demo", "rounds = 1\nrepetitions = 2", "milliseconds = 1") +
+                      "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n"),
+               o);
+    EXPECT_THAT(session().notes,
+                Contains(AllOf(HasSubstr("lie on a disk"), HasSubstr("nowhere is not there"))));
+    EXPECT_EQ(rows().size(), 4u);
+    EXPECT_FALSE(fs::exists(out / "work"));
+}
+
+TEST_F(Run, ASharedFolderKnowsTheOnesThatNobodyHolds) {
+    const std::string memory = (folder / "memory").string();
+    fs::create_directories(memory + "/lightmill_ladder-left");
+    std::ofstream(memory + "/lightmill_ladder-left/input") << "old";
+    fs::create_directories(memory + "/lightmill-other");
+    std::string first_path;
+    {
+        const SharedFolder first(memory, "first", out.string(), 1000);
+        first_path = first.path();
+        EXPECT_EQ(first.why_not_memory(), "");
+        EXPECT_FALSE(fs::exists(memory + "/lightmill_ladder-left"));
+        EXPECT_TRUE(fs::exists(memory + "/lightmill-other"));
+        const SharedFolder second(memory, "second", out.string(), 1000);
+        EXPECT_TRUE(fs::exists(first_path)) << "a folder in use was removed";
+        // More than any machine has.
+        const SharedFolder big(memory, "big", out.string(), std::int64_t{0});
+        EXPECT_EQ(big.path(), memory + "/lightmill_ladder-big");
+    }
+    EXPECT_FALSE(fs::exists(first_path));
+    try {
+        const SharedFolder huge(memory, "huge", out.string(), std::int64_t{1} << 60);
+        FAIL() << "nothing has that room";
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr(memory), HasSubstr(out.string()), HasSubstr("are needed")));
+    }
+}
+
+// The positive control: what is known to be 2 % slower is called so, and the interval holds the truth.
+TEST_F(Run, TwoPercentSlowerAreSeen) {
+    const auto plan = ladder(head("demo", "rounds = 16\nrepetitions = 3", "milliseconds = 30") + R"(
+[[rung]]
+id = "base"
+status = "reference"
+[[rung]]
+id = "slower"
+config = { speed = 0.98 }
+[[rung]]
+id = "faster"
+config = { speed = 1.02 }
+)");
+    run_ladder(plan, options());
+    const Summary summary = analyse(read_session(out.string()));
+    for (const auto& [id, verdict, truth] :
+         {std::tuple{"slower", Verdict::slower, 0.98}, std::tuple{"faster", Verdict::faster, 1.02}}) {
+        const Claim& claim = *find(summary, id)->against_reference;
+        EXPECT_EQ(claim.verdict, verdict) << id << ' ' << ratio_text(claim.estimate);
+        // A sleep ends a little late, so that the truth lies a little nearer to 1.
+        EXPECT_LE(claim.estimate.low, truth + 0.002) << id;
+        EXPECT_GE(claim.estimate.high, truth - 0.002) << id;
+    }
 }
 
 TEST_F(Run, TheReferenceMayStandAnywhereInTheFile) {
@@ -416,7 +617,10 @@ TEST_F(Run, CutsAreOpen) {
     EXPECT_THAT(session().notes, Contains(HasSubstr("budget of 0.01 s cut the rounds from 20 to 1")));
     EXPECT_THAT(session().notes, Contains(HasSubstr("--rounds cut the rounds from 50 to 20")));
     EXPECT_EQ(rung("c").not_run, "not asked for (--rungs)");
-    EXPECT_THAT(said, Contains(HasSubstr("3 arms, 1 rounds")));
+    EXPECT_THAT(said.front(),
+                AllOf(HasSubstr("3 arms, 20 rounds, which the budget of 0.01 s will cut to about 1"),
+                      HasSubstr("From one repetition of each: about")));
+    EXPECT_THAT(said, Contains(HasSubstr("3 arms passed; 1 rounds of about")));
     o.output = (folder / "other").string();
     o.rungs = {"d"};
     try {
@@ -455,13 +659,21 @@ TEST_F(Run, BuildsCompeteInOneSessionAndAreRefusedWhereTheyAreOne) {
 }
 
 TEST_F(Run, TheSweepIsKeptAndItsBestIsTaken) {
-    const auto plan = ladder(
-        head("faulty", "rounds = 1\nrepetitions = 2") +
-        "[[sweep]]\nthreads = 1\n[[sweep]]\nthreads = 4\n[[rung]]\nid = \"a\"\nstatus = \"reference\"\n");
+    const auto plan = ladder(head("faulty", "rounds = 1\nrepetitions = 2") +
+                             "[[sweep]]\nthreads = 3\n[[sweep]]\nthreads = 4\n[[rung]]\nid = \"a\"\nstatus = "
+                             "\"reference\"\n[[rung]]\nid = \"b\"\nbefore = "
+                             "\"a\"\nconfig = { threads = 2 }\n[[rung]]\nid = \"c\"\nbefore = \"b\"\n");
+    EXPECT_THAT(plan.find("b")->changes, testing::ElementsAre("threads: 1 → 2"));
     run_ladder(plan, options());
     EXPECT_EQ(rows("sweep.csv").size(), 2u * 3 * 2);
-    EXPECT_THAT(session().notes,
-                Contains(AllOf(HasSubstr("threads=1"), HasSubstr("threads=4"), HasSubstr("taken: "))));
+    // A step up from the reference starts from what the sweep made of it.
+    const std::string taken(value(rung("a").configuration, "threads"));
+    EXPECT_THAT(taken, testing::AnyOf("3", "4"));
+    EXPECT_EQ(value(rung("null").configuration, "threads"), taken);
+    EXPECT_THAT(rung("b").changes, testing::ElementsAre("threads: " + taken + " → 2"));
+    EXPECT_THAT(rung("c").changes, testing::ElementsAre("threads: 2 → 1"));
+    EXPECT_THAT(session().notes, Contains(AllOf(HasSubstr("threads=3"), HasSubstr("threads=4"),
+                                                HasSubstr("taken: threads=" + taken))));
     EXPECT_TRUE(rung("a").not_quotable.empty());
 }
 

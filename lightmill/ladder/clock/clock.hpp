@@ -54,7 +54,7 @@ struct GpuState {
 };
 class GpuMonitor {
   public:
-    GpuMonitor();
+    explicit GpuMonitor(const std::string& library = "libnvidia-ml.so.1");
     GpuMonitor(const GpuMonitor&) = delete;
     GpuMonitor& operator=(const GpuMonitor&) = delete;
     ~GpuMonitor();

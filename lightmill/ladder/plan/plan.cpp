@@ -292,11 +292,7 @@ Ladder Reader::read(const std::string& content) const {
     for (auto& rung : ladder.rungs) {
         const Rung* before = ladder.find(rung.before);
         if (before == nullptr || before->subject != rung.subject) continue;
-        for (const auto& fact : rung.configuration) {
-            const auto old = value(before->configuration, fact.name);
-            if (old != fact.value)
-                rung.changes.push_back(fmt::format("{}: {} → {}", fact.name, old, fact.value));
-        }
+        rung.changes = changes(before->configuration, rung.configuration);
     }
     if (const auto* sweep = list(top, where, "sweep")) {
         for (const auto& node : *sweep) {
@@ -314,6 +310,14 @@ Ladder Reader::read(const std::string& content) const {
 }
 
 }  // namespace
+
+std::vector<std::string> changes(const std::vector<Fact>& before, const std::vector<Fact>& after) {
+    std::vector<std::string> all;
+    for (const auto& fact : after)
+        if (const auto old = value(before, fact.name); old != fact.value)
+            all.push_back(fmt::format("{}: {} → {}", fact.name, old, fact.value));
+    return all;
+}
 
 bool good_id(std::string_view id) noexcept {
     return !id.empty() && std::all_of(id.begin(), id.end(), [](unsigned char c) {
@@ -389,8 +393,11 @@ std::string to_text(const Ladder& ladder) {
         }
     }
     text += fmt::format(
-        "\n{} of {} rungs run here; {} processes a round with the null arm, {} rounds, {} repetitions each",
-        runnable, ladder.rungs.size(), runnable + 1, ladder.policy.rounds, ladder.policy.repetitions);
+        "\n{} of {} rungs run here: {} processes a round with the null arm, {} rounds, {} repetitions each; "
+        "up "
+        "to {:.0f} s of waiting for a quiet machine",
+        runnable, ladder.rungs.size(), runnable + 1, ladder.policy.rounds, ladder.policy.repetitions,
+        ladder.policy.busy_wait_s * static_cast<double>(ladder.policy.rounds));
     if (!ladder.sweep.empty())
         text += fmt::format("\nthe reference's {} is swept first over {} settings",
                             ladder.reference().subject->swept_option(), ladder.sweep.size());

@@ -123,6 +123,10 @@ struct Ladder {
     [[nodiscard]] std::string work_text() const;
 };
 
+// "threads: 1 → 2" for every option of the same name that has another value.
+[[nodiscard]] std::vector<std::string> changes(const std::vector<Fact>& before,
+                                               const std::vector<Fact>& after);
+
 // Throws FormatError for a file, key or value that is not allowed, naming file, line, what was found and what
 // was expected. `text` is the file's content, `file` its path; programs of foreign rungs are taken relative
 // to it.

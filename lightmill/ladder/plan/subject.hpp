@@ -98,7 +98,8 @@ class SubjectType {
     [[nodiscard]] virtual std::string swept_option() const { return {}; }
     // Bytes and operations that a repetition cannot do without, by the probe's resources.
     [[nodiscard]] virtual std::vector<Load> loads(const Settings&, const Settings&) const { return {}; }
-    // Makes the input that all rungs share. Nothing where the subject has none.
+    // Makes the input that all rungs share, of so many bytes. Nothing where the subject has none.
+    [[nodiscard]] virtual std::int64_t input_bytes(const Settings&) const { return 0; }
     virtual void write_input(const Settings&, const std::string&) const {}
     [[nodiscard]] virtual std::unique_ptr<Subject> build(const BuildInput& input) const = 0;
     // Set for a foreign program: it is started in place of build().

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "lightmill/ladder/run/child.hpp"
 #include "lightmill/ladder/run/guards.hpp"
 #include "lightmill/ladder/run/rows.hpp"
+#include "lightmill/ladder/run/shared_folder.hpp"
 #include "lightmill/ladder/run/worker.hpp"
 
 namespace lightmill::ladder {
@@ -31,6 +31,10 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 constexpr int k_sweep_rounds = 3;
+constexpr double k_guards_s = 0.15;  // what looking at the machine takes before a round
+// What answers and logs may add to the shared folder beyond twice the input.
+constexpr std::int64_t k_answers_bytes = std::int64_t{64} << 20;
+constexpr const char* k_interrupted = "INTERRUPTED: the session ended in the middle of this process";
 
 double since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -50,6 +54,26 @@ struct Job {
     bool foreign = false;  // its answers need not be bit-identical
     const Expected* expected = nullptr;
 };
+
+// Which processes a file of rows holds.
+struct Made {
+    using Process = std::pair<std::string, int>;  // arm and round
+    std::map<Process, int> repetitions;           // of those that began
+    std::set<Process> closed;                     // of those to which no row will be added
+};
+Made made_so_far(const std::vector<Row>& rows, int repetitions) {
+    Made made;
+    for (const auto& row : rows) {
+        const Made::Process process{row.arm, row.round};
+        int& n = made.repetitions[process];
+        n = std::max(n, row.repetition + 1);
+        const auto says = [&](const char* word) { return row.invalid.rfind(word, 0) == 0; };
+        if (n >= repetitions || says("CRASH") || says("TIMEOUT") || says("GARBAGE") || says("CLOSED") ||
+            says("ERROR") || says("INTERRUPTED"))
+            made.closed.insert(process);
+    }
+    return made;
+}
 
 // CPU time and page faults of another process, as /proc has them.
 struct Outside {
@@ -104,20 +128,17 @@ std::string distance(const AnswerFile& reference, const AnswerFile& other) {
 class Runner {
   public:
     Runner(const Ladder& ladder, const RunOptions& options) : ladder_(ladder), options_(options) {}
-    ~Runner() {
-        std::error_code ignored;
-        if (!shared_.empty()) fs::remove_all(shared_, ignored);
-    }
-    Runner(const Runner&) = delete;
-    Runner& operator=(const Runner&) = delete;
-
     RunResult run();
+    std::string estimate();
 
   private:
     void choose_rungs();
     void open_directory();
-    void copy_builds();
+    void read_builds();
+    void copy_builds(const std::string& otherwise);
     void make_input();
+    void calibrate();
+    std::string plan_text() const;
     void sweep();
     void gates();
     void plan_rounds();
@@ -125,7 +146,14 @@ class Runner {
     void finish();
 
     Job job(const Arm& arm);
+    std::size_t build_of(const Arm& arm) const;
     Settings config_of(const Rung& rung) const;
+    // Settings of the ladder's subject that give the answer which this rung must give.
+    std::optional<Settings> plain(const Rung& rung, const Settings& config) const;
+    double process_s(const Job& job, const std::string& name);
+    double round_s() const;
+    void note(const std::string& text);
+    void update_changes();
     const Expected& expected_for(const Rung& rung, const Settings& config);
     Launch launch(const SubjectType& subject, const Settings& config, std::size_t build) const;
     std::string play(const Job& job, const std::string& log, const Row& pattern,
@@ -134,7 +162,8 @@ class Runner {
     std::vector<std::string> environment(const std::string& padding) const;
     std::string greeting() const;
     std::string path(const std::string& name) const { return (fs::path(options_.output) / name).string(); }
-    std::string log(const std::string& name) const { return path("logs/" + name + ".log"); }
+    std::string log(const std::string& name) const { return (fs::path(logs_) / (name + ".log")).string(); }
+    std::string shared(const std::string& name) const { return (fs::path(shared_->path()) / name).string(); }
     SessionRung& session_rung(const std::string& id) {
         return *std::find_if(session_.rungs.begin(), session_.rungs.end(),
                              [&](const auto& r) { return r.id == id; });
@@ -146,14 +175,18 @@ class Runner {
     const Ladder& ladder_;
     const RunOptions& options_;
     Session session_;
-    std::string shared_;               // folder for the input, the answers and the copies of the builds
+    std::optional<Session> before_;  // as an interrupted session left it
+    std::unique_ptr<SharedFolder> shared_;
+    std::string logs_;                 // folder
     std::string input_;                // empty: none
     std::vector<std::string> copies_;  // of the builds, named by their content
     std::vector<std::string> hashes_;  // SHA-256 of the builds
     std::vector<Arm> arms_;            // those that run
     std::map<std::string, Expected> expected_;
-    std::map<std::string, double> took_s_;  // a whole process of each arm, as its gate went
-    Settings swept_;                        // what the sweep chose for the reference
+    std::map<std::string, double> took_s_;  // a whole process of each arm, as far as is known
+    double sweep_s_ = 0, gates_s_ = 0;      // what they will take, from one repetition of each rung
+    std::optional<double> budget_s_;
+    Settings swept_;  // what the sweep chose for the reference
     bool is_swept_ = false;
     std::string counters_ = "not asked for: no rung is ours";  // whether workers have hardware counters
     GpuMonitor gpus_;
@@ -245,22 +278,33 @@ void Runner::open_directory() {
     if (options_.resume && !old)
         throw OptionError("output", options_.output,
                           "the directory of a session to resume; it holds no session.json");
-    fs::create_directories(path("logs"));
-    for (const auto& build : options_.builds) {
-        hashes_.push_back(sha256_file(build.path));
-        for (std::size_t i = 0; i + 1 < hashes_.size(); ++i)
-            if (hashes_[i] == hashes_.back())
-                throw OptionError("executable", build.label,
-                                  fmt::format("another build than '{}': both are the same file content, {}",
-                                              options_.builds[i].label, hashes_.back().substr(0, 16)));
-    }
+    if (options_.rounds && *options_.rounds < 1)
+        throw OptionError("rounds", fmt::format("{}", *options_.rounds), "a whole number from 1 up");
+    if (options_.budget_s && !(*options_.budget_s > 0 && std::isfinite(*options_.budget_s)))
+        throw OptionError("budget", fmt::format("{}", *options_.budget_s), "a number of seconds above 0");
+    logs_ = path("logs");
+    fs::create_directories(logs_);
+    read_builds();
     session_.policy.push_back({"executable", fmt::format("{}", fmt::join(hashes_, " "))});
     session_.policy.push_back({"ladder", sha256_hex(ladder_.text)});
     session_.planned_rounds = options_.rounds.value_or(static_cast<int>(ladder_.policy.rounds));
-    if (session_.planned_rounds < 1)
-        throw OptionError("rounds", fmt::format("{}", session_.planned_rounds), "a whole number from 1 up");
+    budget_s_ = options_.budget_s;
+    // What was asked for stays with the session: it is resumed under the same terms.
+    std::string asked_rounds = options_.rounds ? fmt::format("{}", *options_.rounds) : "";
+    std::string asked_budget = budget_s_ ? fmt::format("{}", *budget_s_) : "";
     if (options_.resume) {
-        const Session before = read_session(options_.output);
+        before_ = read_session(options_.output);
+        const Session& before = *before_;
+        for (const auto& [option, fact, asked] : {std::tuple{"rounds", "asked_rounds", &asked_rounds},
+                                                  {"budget", "asked_budget_s", &asked_budget}}) {
+            const std::string began(value(before.policy, fact));
+            if (!asked->empty() && *asked != began)
+                throw OptionError(option, *asked + " with --resume",
+                                  fmt::format("{}: a session goes on as it began",
+                                              began.empty() ? "nothing" : "nothing, or " + began));
+            *asked = began;
+        }
+        if (!asked_budget.empty()) budget_s_ = std::strtod(asked_budget.c_str(), nullptr);
         for (const auto* fact : {"executable", "ladder"})
             if (value(before.policy, fact) != value(session_.policy, fact))
                 throw OptionError("resume", fmt::format("another {} than the session began with", fact),
@@ -291,27 +335,46 @@ void Runner::open_directory() {
         session_.environment_before = lightmill::ladder::environment();
         write_file(path("ladder.toml"), ladder_.text);
     }
+    session_.policy.push_back({"asked_rounds", asked_rounds});
+    session_.policy.push_back({"asked_budget_s", asked_budget});
     session_.looks = {session_.planned_rounds};
     session_.probe = options_.probe;
     write_session(options_.output, session_);
     rows_ = std::make_unique<RowWriter>(path("rows.csv"));
 }
 
-void Runner::copy_builds() {
-    struct statvfs info{};
-    const bool memory = ::statvfs("/dev/shm", &info) == 0 && (info.f_flag & (ST_NOEXEC | ST_RDONLY)) == 0;
-    shared_ = memory ? "/dev/shm/lightmill-" + session_.id : path("work");
-    fs::remove_all(shared_);  // of this session, killed earlier
-    fs::create_directory(shared_);
-    fs::permissions(shared_, fs::perms::owner_all);
+void Runner::read_builds() {
+    for (const auto& build : options_.builds) {
+        hashes_.push_back(sha256_file(build.path));
+        for (std::size_t i = 0; i + 1 < hashes_.size(); ++i)
+            if (hashes_[i] == hashes_.back())
+                throw OptionError("executable", build.label,
+                                  fmt::format("another build than '{}': both are the same file content, {}",
+                                              options_.builds[i].label, hashes_.back().substr(0, 16)));
+    }
+}
+
+void Runner::copy_builds(const std::string& otherwise) {
+    std::int64_t bytes = k_answers_bytes + 2 * ladder_.subject->input_bytes(ladder_.work);
+    for (const auto& build : options_.builds) bytes += static_cast<std::int64_t>(fs::file_size(build.path));
+    shared_ = std::make_unique<SharedFolder>(options_.memory, session_.id, otherwise, bytes);
+    if (!shared_->why_not_memory().empty())
+        note(fmt::format("input and programs lie on a disk, in {}: {}", shared_->path(),
+                         shared_->why_not_memory()));
     for (std::size_t b = 0; b < options_.builds.size(); ++b) {
-        copies_.push_back((fs::path(shared_) / hashes_[b]).string());
+        copies_.push_back(shared(hashes_[b]));
         fs::copy_file(options_.builds[b].path, copies_.back());
         if (sha256_file(copies_.back()) != hashes_[b])
             throw Error(ErrorCode::state,
                         fmt::format("{} changed while it was copied; build first, then measure",
                                     options_.builds[b].path));
     }
+}
+
+void Runner::note(const std::string& text) {
+    if (std::find(session_.notes.begin(), session_.notes.end(), text) != session_.notes.end()) return;
+    session_.notes.push_back(text);
+    options_.say(text);
 }
 
 std::vector<std::string> Runner::environment(const std::string& padding) const {
@@ -338,7 +401,7 @@ Launch Runner::launch(const SubjectType& subject, const Settings& config, std::s
 
 void Runner::make_input() {
     options_.progress("making the input");
-    const std::string file = (fs::path(shared_) / "input").string();
+    const std::string file = shared("input");
     Launch maker{copies_[0], options_.worker_verb};
     for (auto& argument : worker_arguments(std::string(ladder_.subject->name()), file, ladder_.work, {}))
         maker.arguments.push_back(std::move(argument));
@@ -353,6 +416,85 @@ void Runner::make_input() {
     ::chmod(file.c_str(), 0400);
     input_ = file;
     session_.policy.push_back({"input", sha256_file(file)});
+    if (before_ && value(before_->policy, "input") != value(session_.policy, "input") &&
+        !value(before_->policy, "input").empty())
+        throw Error(ErrorCode::state,
+                    "the input is another one than the session began with: start a new session");
+}
+
+double Runner::process_s(const Job& job, const std::string& name) {
+    const auto start = Clock::now();
+    try {
+        Child child(launch(*job.subject, job.config, job.build), environment(""), log(name), options_.stop);
+        child.ask(greeting(), ladder_.policy.timeout_s);
+        child.ask("reserve", ladder_.policy.timeout_s);
+        const auto begin = Clock::now();
+        child.ask("run 0", ladder_.policy.timeout_s);
+        const double repetition = since(begin);
+        child.end(std::min(ladder_.policy.timeout_s, 30.0));
+        return since(start) + repetition * static_cast<double>(ladder_.policy.repetitions - 1);
+    } catch (const ChildFailure&) {
+        return since(start);  // the gate will say what is wrong with it
+    }
+}
+
+double Runner::round_s() const {
+    double sum = k_guards_s;
+    for (const auto& arm : arms_) sum += took_s_.at(arm.id);
+    return sum;
+}
+
+// One repetition of everything, thrown away: only how long the session will take is learned from it.
+void Runner::calibrate() {
+    std::map<std::string, double> plain_s;
+    double reference_plain_s = 0;
+    std::size_t number = 0;
+    for (const auto& arm : arms_) {
+        check_stop();
+        const Rung& rung = ladder_.rungs[arm.rung];
+        if (arm.null) {
+            took_s_[arm.id] = took_s_.at(arms_.front().id);
+            continue;
+        }
+        options_.progress(
+            fmt::format("how long it will take: {} of {}, {}", ++number, arms_.size() - 1, arm.id));
+        took_s_[arm.id] =
+            process_s({rung.subject, config_of(rung), build_of(arm), false, nullptr}, "calibrate-" + arm.id);
+        gates_s_ += took_s_[arm.id];
+        const auto settings = plain(rung, config_of(rung));
+        if (!settings) continue;
+        double& took = plain_s[encoded(*settings)];
+        if (took == 0) {
+            took = process_s({ladder_.subject, *settings, 0, false, nullptr}, "calibrate-plain-" + arm.id);
+            gates_s_ += took;
+        }
+        if (rung.status == Status::reference) reference_plain_s = took;
+    }
+    // Every setting of the sweep may have an answer of its own.
+    if (!ladder_.sweep.empty())
+        sweep_s_ = static_cast<double>(ladder_.sweep.size()) *
+                   (k_sweep_rounds * took_s_.at(arms_.front().id) + reference_plain_s);
+}
+
+std::string Runner::plan_text() const {
+    const auto rows = options_.resume ? read_rows(path("rows.csv")) : std::vector<Row>{};
+    const std::size_t made = made_so_far(rows, static_cast<int>(ladder_.policy.repetitions)).closed.size();
+    double rounds = session_.planned_rounds;
+    std::string cut;
+    if (budget_s_ && rows.empty() && *budget_s_ < rounds * round_s()) {
+        rounds = std::max(1.0, std::floor(*budget_s_ / round_s()));
+        cut = fmt::format(", which the budget of {} s will cut to about {:.0f}", *budget_s_, rounds);
+    }
+    const double left = std::max(0.0, rounds - static_cast<double>(made) / static_cast<double>(arms_.size()));
+    const double rounds_s = left * round_s();
+    const auto seconds = [](double s) { return fmt::format("{:.{}f} s", s, s < 10 ? 1 : 0); };
+    return fmt::format(
+        "{} arms, {} rounds{}, {} repetitions a process. From one repetition of each: about {} ({}gates {}, "
+        "{}rounds {}), and up to {} of waiting for a quiet machine",
+        arms_.size(), session_.planned_rounds, cut, ladder_.policy.repetitions,
+        seconds(sweep_s_ + gates_s_ + rounds_s), sweep_s_ > 0 ? "sweep " + seconds(sweep_s_) + ", " : "",
+        seconds(gates_s_), made > 0 ? "remaining " : "", seconds(rounds_s),
+        seconds(ladder_.policy.busy_wait_s * left));
 }
 
 // Plays one process from start to end; rows go to `keep`. Returns why its answer is wrong or it failed, empty
@@ -362,7 +504,7 @@ std::string Runner::play(const Job& job, const std::string& log_file, const Row&
                          const std::string& padding) {
     const auto& policy = ladder_.policy;
     const auto repetitions = static_cast<int>(policy.repetitions);
-    const std::string answer_file = output.empty() ? (fs::path(shared_) / "answer").string() : output;
+    const std::string answer_file = output.empty() ? shared("answer") : output;
     int kept = 0;
     try {
         Child child(launch(*job.subject, job.config, job.build), environment(padding), log_file,
@@ -454,8 +596,9 @@ std::string Runner::play(const Job& job, const std::string& log_file, const Row&
                 invalid(fmt::format("GATE_FAILED: the checksum of repetition {} is {}, expected {}",
                                     repetition, row.checksum,
                                     job.expected->checksums[static_cast<std::size_t>(repetition)]));
-            row.gpu = gpu_text(gpus_.read());
-            for (const auto& gpu : gpus_.read())
+            const auto gpus = gpus_.read();
+            row.gpu = gpu_text(gpus);
+            for (const auto& gpu : gpus)
                 if ((gpu.throttle_reasons & ~k_harmless_throttle) != 0)
                     row.not_quotable.push_back(fmt::format("GPU {} throttled", gpu.index));
             keep(row);
@@ -476,23 +619,27 @@ std::string Runner::play(const Job& job, const std::string& log_file, const Row&
     }
 }
 
+std::optional<Settings> Runner::plain(const Rung& rung, const Settings& config) const {
+    return ladder_.subject->scalar(rung.answer                       ? *rung.answer
+                                   : rung.subject == ladder_.subject ? config
+                                                                     : ladder_.reference().config);
+}
+
 // The answers of the plain implementation, made once for each set of options that change them.
 const Expected& Runner::expected_for(const Rung& rung, const Settings& config) {
-    const Settings& own = rung.answer                       ? *rung.answer
-                          : rung.subject == ladder_.subject ? config
-                                                            : ladder_.reference().config;
-    auto scalar = ladder_.subject->scalar(own);
+    const auto scalar = plain(rung, config);
     // Without a plain implementation the reference rung's answer is the right one.
     const Settings settings = scalar ? *scalar : config_of(ladder_.reference());
     const std::string key = encoded(settings);
     if (const auto known = expected_.find(key); known != expected_.end()) return known->second;
     options_.progress(fmt::format("the answer to expect of {}", rung.id));
+    const std::string name = fmt::format("expected-{}", expected_.size());
     Expected expected;
-    expected.file = (fs::path(shared_) / fmt::format("expected-{}", expected_.size())).string();
+    expected.file = shared(name);
     const Job plain{ladder_.subject, settings, 0, false, nullptr};
     std::string failure = play(
-        plain, log(fmt::format("expected-{}", expected_.size())), {},
-        [&](const Row& row) { expected.checksums.push_back(row.checksum); }, expected.file, "");
+        plain, log(name), {}, [&](const Row& row) { expected.checksums.push_back(row.checksum); },
+        expected.file, "");
     if (failure.empty()) {
         const AnswerFile answer(expected.file);
         if (nonfinite(answer.answer()) > 0) failure = "its answer holds values that are NaN or infinite";
@@ -505,12 +652,16 @@ const Expected& Runner::expected_for(const Rung& rung, const Settings& config) {
     return expected_.emplace(key, std::move(expected)).first->second;
 }
 
+std::size_t Runner::build_of(const Arm& arm) const {
+    for (std::size_t b = 0; b < options_.builds.size(); ++b)
+        if (options_.builds[b].label == arm.executable) return b;
+    return 0;
+}
+
 Job Runner::job(const Arm& arm) {
     const Rung& rung = ladder_.rungs[arm.rung];
-    Job job{rung.subject, config_of(rung), 0, false, nullptr};
+    Job job{rung.subject, config_of(rung), build_of(arm), false, nullptr};
     job.foreign = rung.subject->launch(rung.config, ladder_.place).has_value();
-    for (std::size_t b = 0; b < options_.builds.size(); ++b)
-        if (options_.builds[b].label == arm.executable) job.build = b;
     job.expected = &expected_for(rung, job.config);
     return job;
 }
@@ -527,41 +678,48 @@ void Runner::sweep() {
     }
     const std::string file = path("sweep.csv");
     std::map<std::string, std::vector<double>> times;
-    std::set<std::pair<std::string, int>> done;
     auto label = [&](std::size_t i) {
         std::vector<std::string> parts;
         for (const auto& setting : ladder_.sweep[i])
             parts.push_back(setting.name + "=" + value_text(setting.value));
         return fmt::format("{} {}", reference.id, fmt::join(parts, " "));
     };
-    auto note = [&](const Row& row) {
-        if (row.repetition > 0 || ladder_.policy.repetitions == 1)
+    auto count = [&](const Row& row) {
+        const bool warm = row.repetition > 0 || ladder_.policy.repetitions == 1;
+        if (warm && row.invalid != k_interrupted)
             times[row.arm].push_back(row.invalid.empty() ? row.measured.wall_s : HUGE_VAL);
-        if (row.repetition + 1 == ladder_.policy.repetitions || !row.invalid.empty())
-            done.insert({row.arm, row.round});
     };
-    for (const auto& row : read_rows(file)) note(row);
+    const auto rows = read_rows(file);
+    for (const auto& row : rows) count(row);
+    const Made made = made_so_far(rows, static_cast<int>(ladder_.policy.repetitions));
     RowWriter writer(file);
     for (int round = 0; round < k_sweep_rounds; ++round) {
         int slot = 0;
         for (const auto i :
              round_order(ladder_.sweep.size(), round, static_cast<std::uint64_t>(ladder_.policy.seed))) {
             const int place = slot++;
-            if (done.contains({label(i), round})) continue;
+            if (made.closed.contains({label(i), round})) continue;
             check_stop();
+            Row pattern{.session = session_.id,
+                        .round = round,
+                        .slot = place,
+                        .arm = label(i),
+                        .executable = hashes_[0]};
+            if (const auto begun = made.repetitions.find({label(i), round});
+                begun != made.repetitions.end()) {
+                pattern.repetition = begun->second;
+                pattern.invalid = k_interrupted;
+                writer.write(pattern);
+                continue;
+            }
             options_.progress(fmt::format("sweep, round {} of {}: {}", round + 1, k_sweep_rounds, label(i)));
             Job job{reference.subject, merged(reference.config, ladder_.sweep[i]), 0, false, nullptr};
             job.expected = &expected_for(reference, job.config);
-            const Row pattern{.session = session_.id,
-                              .round = round,
-                              .slot = place,
-                              .arm = label(i),
-                              .executable = hashes_[0]};
             play(
                 job, log(fmt::format("sweep-{}-{}", i, round)), pattern,
                 [&](const Row& row) {
                     writer.write(row);
-                    note(row);
+                    count(row);
                 },
                 "", "");
         }
@@ -582,17 +740,40 @@ void Runner::sweep() {
     swept_ = ladder_.sweep[best];
     is_swept_ = true;
     text += fmt::format(" taken: {}", label(best).substr(reference.id.size() + 1));
-    if (std::find(session_.notes.begin(), session_.notes.end(), text) == session_.notes.end())
-        session_.notes.push_back(text);
-    options_.say(text);
-    for (auto& entry : session_.rungs)
-        if (entry.status == "reference" || entry.status == "null")
-            entry.configuration =
-                reference.subject->configuration(ladder_.work, merged(reference.config, swept_));
+    note(text);
+    update_changes();
+}
+
+// Steps up from the reference start from what the sweep made of it.
+void Runner::update_changes() {
+    const Rung& reference = ladder_.reference();
+    const auto configuration =
+        reference.subject->configuration(ladder_.work, merged(reference.config, swept_));
+    const auto is_reference = [&](const SessionRung& entry) {
+        return entry.status == "reference" || entry.status == "null";
+    };
+    for (auto& entry : session_.rungs) {
+        // Of another build too.
+        const bool same_rung =
+            entry.id == reference.id ||
+            (!entry.executable.empty() && entry.id == reference.id + "@" + entry.executable);
+        if (is_reference(entry) || same_rung) entry.configuration = configuration;
+    }
+    for (auto& entry : session_.rungs) {
+        const std::string id =
+            entry.id.substr(0, entry.executable.empty() ? entry.id.size() : entry.id.rfind('@'));
+        const Rung* rung = is_reference(entry) ? nullptr : ladder_.find(id);
+        const bool other_build = !entry.executable.empty() && entry.executable != options_.builds[0].label;
+        if (rung != nullptr && !other_build && rung->before == reference.id &&
+            rung->subject == reference.subject)
+            entry.changes = changes(configuration, rung->configuration);
+    }
 }
 
 void Runner::gates() {
-    fs::remove(path("gate.csv"));  // of the session before it was interrupted: made again
+    // A resumed session gates again, as its next round: the rows of the gates before stay.
+    int round = 0;
+    for (const auto& row : read_rows(path("gate.csv"))) round = std::max(round, row.round + 1);
     RowWriter writer(path("gate.csv"));
     std::string reference_answer;
     std::vector<Arm> passed;
@@ -608,10 +789,9 @@ void Runner::gates() {
             continue;
         }
         const Job gated = job(arm);
-        const std::string output =
-            (fs::path(shared_) / (entry.status == "reference" ? "reference" : "gated")).string();
+        const std::string output = shared(entry.status == "reference" ? "reference" : "gated");
         const auto start = Clock::now();
-        Row pattern{.session = session_.id, .arm = arm.id};
+        Row pattern{.session = session_.id, .round = round, .arm = arm.id};
         if (!gated.foreign) pattern.executable = hashes_[gated.build];
         const std::string failure = play(
             gated, log("gate-" + arm.id), pattern, [&](const Row& row) { writer.write(row); }, output, "");
@@ -641,66 +821,55 @@ void Runner::gates() {
 }
 
 void Runner::plan_rounds() {
-    double round_s = 0;
-    for (const auto& arm : arms_) round_s += took_s_[arm.id];
-    round_s += 0.15;  // the guards
-    if (options_.budget_s && !options_.resume) {
-        const int fit = std::max(1, static_cast<int>(*options_.budget_s / round_s));
+    // A session that was interrupted in its rounds has its plan.
+    const bool planned = !read_rows(path("rows.csv")).empty();
+    if (budget_s_ && !planned) {
+        const int fit = std::max(1, static_cast<int>(*budget_s_ / round_s()));
         if (fit < session_.planned_rounds) {
-            const std::string note =
-                fmt::format("the budget of {} s cut the rounds from {} to {}{}", *options_.budget_s,
-                            session_.planned_rounds, fit,
-                            fit < 12 ? ": too few to claim anything but large differences" : "");
-            session_.notes.push_back(note);
-            options_.say(note);
+            note(fmt::format("the budget of {} s cut the rounds from {} to {}{}", *budget_s_,
+                             session_.planned_rounds, fit,
+                             fit < 12 ? ": too few to claim anything but large differences" : ""));
             session_.planned_rounds = fit;
         }
     }
-    if (options_.rounds && *options_.rounds < ladder_.policy.rounds && !options_.resume)
-        session_.notes.push_back(
-            fmt::format("--rounds cut the rounds from {} to {}", ladder_.policy.rounds, *options_.rounds));
+    if (options_.rounds && *options_.rounds < ladder_.policy.rounds && !planned)
+        note(fmt::format("--rounds cut the rounds from {} to {}", ladder_.policy.rounds, *options_.rounds));
     session_.looks = {session_.planned_rounds};
     result_.rounds = session_.planned_rounds;
-    options_.say(fmt::format(
-        "{} arms, {} rounds, {} repetitions a process: about {:.0f} s, and up to {:.0f} s of waiting for "
-        "a quiet machine",
-        arms_.size(), session_.planned_rounds, ladder_.policy.repetitions, round_s * session_.planned_rounds,
-        ladder_.policy.busy_wait_s * session_.planned_rounds));
+    options_.say(fmt::format("{} arms passed; {} rounds of about {:.2g} s", arms_.size(),
+                             session_.planned_rounds, round_s()));
     write_session(options_.output, session_);
 }
 
 void Runner::rounds() {
-    std::map<std::pair<std::string, int>, int> done;  // repetitions of an arm and round that are there
-    std::set<std::pair<std::string, int>> closed;
-    for (const auto& row : read_rows(path("rows.csv"))) {
-        auto& n = done[{row.arm, row.round}];
-        n = std::max(n, row.repetition + 1);
-        if (n == ladder_.policy.repetitions || row.invalid.rfind("CRASH", 0) == 0 ||
-            row.invalid.rfind("TIMEOUT", 0) == 0 || row.invalid.rfind("GARBAGE", 0) == 0 ||
-            row.invalid.rfind("CLOSED", 0) == 0 || row.invalid.rfind("ERROR", 0) == 0 ||
-            row.invalid.rfind("INTERRUPTED", 0) == 0)
-            closed.insert({row.arm, row.round});
-    }
+    const auto rows = read_rows(path("rows.csv"));
+    const Made made = made_so_far(rows, static_cast<int>(ladder_.policy.repetitions));
     auto keep = [&](const Row& row) {
         rows_->write(row);
         ++result_.rows;
     };
-    const auto start = Clock::now();
+    double busy_s = 0;  // without the waiting
+    int finished = 0;
     for (int round = 0; round < session_.planned_rounds; ++round) {
         const auto order = round_order(arms_.size(), round, static_cast<std::uint64_t>(ladder_.policy.seed));
         const bool open = std::any_of(arms_.begin(), arms_.end(),
-                                      [&](const Arm& arm) { return !closed.contains({arm.id, round}); });
+                                      [&](const Arm& arm) { return !made.closed.contains({arm.id, round}); });
         if (!open) continue;
         check_stop();
         options_.progress(
-            fmt::format("round {} of {}, {:.0f} s so far", round + 1, session_.planned_rounds, since(start)));
+            fmt::format("waiting for a quiet machine, round {} of {}", round + 1, session_.planned_rounds));
         auto guards = wait_until_quiet(ladder_.policy, gpus_, options_.stop);
+        const double a_round_s = finished > 0 ? busy_s / finished : round_s();
+        options_.progress(fmt::format("round {} of {}, about {:.0f} s left", round + 1,
+                                      session_.planned_rounds,
+                                      a_round_s * (session_.planned_rounds - round)));
+        const auto start = Clock::now();
         if (options_.stale_build) {
             if (auto stale = options_.stale_build(); !stale.empty()) guards.push_back(stale);
         }
         for (std::size_t slot = 0; slot < order.size(); ++slot) {
             const Arm& arm = arms_[order[slot]];
-            if (closed.contains({arm.id, round})) continue;
+            if (made.closed.contains({arm.id, round})) continue;
             check_stop();
             const Job timed = job(arm);
             Row pattern{.session = session_.id,
@@ -709,17 +878,16 @@ void Runner::rounds() {
                         .arm = arm.id,
                         .executable = timed.foreign ? "" : hashes_[timed.build]};
             pattern.not_quotable = guards;
-            if (const auto begun = done.find({arm.id, round}); begun != done.end()) {
+            if (const auto begun = made.repetitions.find({arm.id, round}); begun != made.repetitions.end()) {
                 // Half a process cannot be gone on with; its rows stay, and this says why it does not count.
                 pattern.repetition = begun->second;
-                pattern.invalid = "INTERRUPTED: the session ended in the middle of this process";
+                pattern.invalid = k_interrupted;
                 keep(pattern);
                 continue;
             }
             std::mt19937_64 random(static_cast<std::uint64_t>(ladder_.policy.seed) * 1000003 +
                                    static_cast<std::uint64_t>(round) * 257 + slot);
             const StealMeter steal;
-            std::vector<Row> made;
             play(
                 timed, log(fmt::format("{}-round{}", arm.id, round)), pattern,
                 [&](const Row& row) {
@@ -731,6 +899,8 @@ void Runner::rounds() {
                 },
                 "", std::string(random() % 4096, 'x'));
         }
+        busy_s += since(start);
+        ++finished;
     }
 }
 
@@ -738,7 +908,7 @@ void Runner::finish() {
     session_.environment_after = lightmill::ladder::environment();
     for (std::size_t b = 0; b < options_.builds.size(); ++b)
         if (sha256_file(copies_[b]) != hashes_[b])
-            session_.notes.push_back("BINARY_CHANGED: the copy of the program changed during the session");
+            note("BINARY_CHANGED: the copy of the program changed during the session");
     write_session(options_.output, session_);
 }
 
@@ -747,8 +917,10 @@ RunResult Runner::run() {
     choose_rungs();
     open_directory();
     try {
-        copy_builds();
+        copy_builds(path("work"));
         make_input();
+        calibrate();
+        options_.say(plan_text());
         sweep();
         gates();
         plan_rounds();
@@ -762,7 +934,24 @@ RunResult Runner::run() {
     return result_;
 }
 
+std::string Runner::estimate() {
+    choose_rungs();
+    read_builds();
+    session_.id = fmt::format("show-{:08x}", std::random_device{}());
+    session_.planned_rounds = static_cast<int>(ladder_.policy.rounds);
+    copy_builds((fs::path(options_.output) / session_.id).string());
+    logs_ = shared("logs");
+    fs::create_directory(logs_);
+    make_input();
+    calibrate();
+    return plan_text();
+}
+
 }  // namespace
+
+std::string estimate_ladder(const Ladder& ladder, const RunOptions& options) {
+    return Runner(ladder, options).estimate();
+}
 
 RunResult run_ladder(const Ladder& ladder, const RunOptions& options) {
     return Runner(ladder, options).run();

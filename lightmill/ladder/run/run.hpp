@@ -27,6 +27,8 @@ struct RunOptions {
     std::vector<std::string> rungs;        // these alone and the reference; empty: all
     std::optional<double> budget_s;        // fewer rounds, so that they take no longer
     bool resume = false;
+    std::string memory =
+        "/dev/shm";              // a file system in memory for what processes share, where it has the room
     std::optional<Probe> probe;  // kept beside the rows
     std::function<std::string()>
         stale_build;  // says why the build is not the source tree's; empty where it is
@@ -44,6 +46,10 @@ struct RunResult {
     std::size_t rows = 0;  // that this call made
     std::size_t gate_failures = 0;
 };
+
+// How long a session would take, in words, from one repetition of each rung: nothing is gated, compared or
+// kept. `output` is the folder to work in where `memory` has no room; rounds and budget have no meaning here.
+[[nodiscard]] std::string estimate_ladder(const Ladder& ladder, const RunOptions& options);
 
 // Throws OptionError, IoError. What a rung does wrong is in its rows.
 RunResult run_ladder(const Ladder& ladder, const RunOptions& options);
