@@ -367,5 +367,15 @@ TEST(Tables, TimesAndRatiosInWords) {
     EXPECT_EQ(ratio_text(e), "2.00 [1.50, 2.50]");
 }
 
+TEST(Analysis, ARungWhoseSecondRepetitionIsStillSlowIsFlagged) {
+    Synthetic s = Synthetic::ladder();
+    for (auto& row : s.session.rows)
+        if (row.rung == "simd" && row.repetition == 1) row.wall_s *= 1.5;
+    const Summary summary = analyse(s.session);
+    EXPECT_THAT(find(summary, "simd")->flags,
+                Contains(HasSubstr("not settled: repetition 1 takes 50 % longer")));
+    EXPECT_THAT(find(summary, "bands")->flags, Not(Contains(HasSubstr("not settled"))));
+}
+
 }  // namespace
 }  // namespace lightmill::ladder

@@ -62,8 +62,9 @@ TEST(Page, ShowsEveryRungEveryRepetitionAndWhy) {
     for (const auto& rung : summary.rungs) EXPECT_THAT(html, HasSubstr("<b>" + rung.rung.id + "</b>"));
     std::size_t rows = 0;
     for (const auto& rung : summary.rungs) rows += rung.rows.size();
-    EXPECT_EQ(count(html, "<title>round "), static_cast<int>(rows));  // 4 timed rungs × 24 rounds × 4
-    EXPECT_EQ(rows, 4u * 24 * 4);
+    EXPECT_EQ(rows, 4u * 24 * 4);  // 4 timed rungs × 24 rounds × 4 repetitions
+    EXPECT_EQ(summary.null_rung.rows.size(), 24u * 4);
+    EXPECT_EQ(count(html, "<title>round "), static_cast<int>(rows + summary.null_rung.rows.size()));
     EXPECT_EQ(count(html, "invalid: CRASH</title>"), 4);
     for (auto text :
          {"the same time, one option more", "first difference at byte 12: 7, expected 8",

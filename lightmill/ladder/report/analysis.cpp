@@ -12,6 +12,7 @@ namespace {
 
 constexpr double k_invalid_limit = 0.2;       // of a rung's processes
 constexpr double k_coarse_steps = 1000;       // a timed region shorter than so many clock steps is not timed
+constexpr double k_settling_limit = 0.1;      // so much longer may the second repetition take
 constexpr double k_slot_effect_limit = 0.02;  // ln; above it the place in the round is worth a note
 
 // One number a process, and what it rests on.
@@ -119,6 +120,7 @@ class Analysis {
         for (const auto& rung : summary_.session.rungs) {
             if (rung.status == "null") {
                 null_id_ = rung.id;
+                summary_.null_rung = describe(rung);
             } else {
                 summary_.rungs.push_back(describe(rung));
             }
@@ -242,6 +244,7 @@ class Analysis {
                     "timed region of {} is shorter than 1000 steps of the clock", time_text(s.warm_s)));
             floor(s, probe);
         }
+        settling(s);
         if (s.cold_only) s.flags.push_back("one repetition a process: its time is a cold one");
         if (s.fault_share > 0.1)
             s.flags.push_back(fmt::format("page faults are about {:.0f} % of its time", 100 * s.fault_share));
@@ -250,6 +253,21 @@ class Analysis {
         if (s.invalid_processes > 0)
             s.flags.push_back(
                 fmt::format("{} of {} processes dropped as invalid", s.invalid_processes, s.processes));
+    }
+
+    // Warm is meant to be settled: caches filled, heap grown.
+    static void settling(RungSummary& s) {
+        std::vector<double> second, later;
+        for (const auto& row : s.rows)
+            if (row.invalid.empty() && row.repetition > 0)
+                (row.repetition == 1 ? second : later).push_back(row.wall_s);
+        if (second.empty() || later.empty()) return;
+        const double ratio = median(std::move(second)) / median(std::move(later));
+        if (ratio > 1 + k_settling_limit)
+            s.flags.push_back(
+                fmt::format("not settled: repetition 1 takes {:.0f} % longer than the ones after "
+                            "it; more repetitions a process narrow its intervals",
+                            100 * (ratio - 1)));
     }
 
     static void floor(RungSummary& s, const Probe& probe) {

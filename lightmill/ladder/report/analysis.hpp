@@ -71,6 +71,7 @@ struct Summary {
     std::string trust_text;  // what the null arm says, in a sentence
     Claim null_arm;
     bool has_null_arm = false;
+    RungSummary null_rung;           // its times and rows
     std::vector<RungSummary> rungs;  // without the null arm, in the ladder's order
     std::vector<GuardCount> guards;
     std::vector<GroupMedian> slots;  // median of ln(time / the arm's median) by place in the round

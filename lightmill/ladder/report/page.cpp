@@ -134,6 +134,13 @@ std::string marker(Verdict verdict, double x) {
                        shape);
 }
 
+// "16.4 k"
+std::string rate_text(double rate) {
+    for (const auto& [factor, letter] : {std::pair{1e9, 'G'}, {1e6, 'M'}, {1e3, 'k'}})
+        if (rate >= factor) return fmt::format("{:.3g} {}", rate / factor, letter);
+    return fmt::format("{:.3g}", rate);
+}
+
 bool is_shown(const RungSummary& s) {
     return s.warm_s > 0;
 }
@@ -265,18 +272,27 @@ Every rung tried stays here.</p>
         std::string first = fmt::format("<b>{}</b> <span class=\"status\">{}</span>", escape(s.rung.id),
                                         escape(s.rung.status));
         if (!s.rung.label.empty()) first += "<br>" + escape(s.rung.label);
+        std::string changes;
         if (!s.rung.changes.empty())
-            first += fmt::format("<br><span class=\"soft\">{}after {}: <code>{}</code></span>",
-                                 s.rung.changes.size() > 1 ? "compound, " : "", escape(s.rung.before),
-                                 escape(fmt::format("{}", fmt::join(s.rung.changes, "; "))));
-        cell("Rung", s.rung.id, first, "text");
+            changes = fmt::format("<br><span class=\"soft\">{}after {}: <code>{}</code></span>",
+                                  s.rung.changes.size() > 1 ? "compound, " : "", escape(s.rung.before),
+                                  escape(fmt::format("{}", fmt::join(s.rung.changes, "; "))));
+        cell("Rung", s.rung.id, timed ? first + changes : first, "text");
+        if (!timed) {
+            // One cell in place of eight empty ones.
+            put("<td colspan=\"8\" data-label=\"\" data-v=\"\" class=\"text\"><span class=\"verdict "
+                "{}\">{}{}</span>: {}{}</td></tr>\n",
+                s.state == "not run" ? "SAME" : "INVALID", s.state == "not run" ? "" : "✕ ", escape(s.state),
+                escape(s.state_reason), changes);
+            return;
+        }
         const bool is_reference = s.rung.status == "reference";
         const auto sort_ratio = [](const std::optional<Claim>& claim) {
             return claim && claim->estimate.rounds > 0 ? fmt::format("{}", claim->estimate.ratio)
                                                        : std::string();
         };
-        cell("× reference", is_reference && timed ? "1" : sort_ratio(s.against_reference),
-             is_reference && timed ? "1" : claim_html(s.against_reference), "ratio");
+        cell("× reference", is_reference ? "1" : sort_ratio(s.against_reference),
+             is_reference ? "1" : claim_html(s.against_reference), "ratio");
         const bool own_step =
             s.against_before && !(s.against_reference && s.against_before->base == s.against_reference->base);
         cell("× rung before", sort_ratio(s.against_before),
@@ -285,7 +301,7 @@ Every rung tried stays here.</p>
                                 : std::string("–"),
              "ratio");
         auto number = [&](std::string_view label, double value, const std::string& text) {
-            cell(label, timed ? fmt::format("{}", value) : "", timed ? text : "–");
+            cell(label, fmt::format("{}", value), text);
         };
         number("Warm", s.warm_s,
                fmt::format("{}<br><span class=\"soft\">cold {}</span>",
@@ -301,10 +317,11 @@ Every rung tried stays here.</p>
             fmt::format("{:.0f}<br><span class=\"soft\">cold {:.0f}</span>", s.warm_faults, s.cold_faults));
         if (s.floor) {
             cell("% of floor", fmt::format("{}", s.floor->fraction),
-                 fmt::format("{}<br>{}", percent_text(s.floor->fraction),
-                             s.floor->fraction > 1
-                                 ? std::string("<span class=\"verdict INVALID\">✕ ERROR</span>")
-                                 : fmt::format("<span class=\"soft\">{}</span>", escape(s.floor->resource))));
+                 fmt::format(
+                     "{}<br>{}", percent_text(s.floor->fraction),
+                     s.floor->fraction > 1
+                         ? std::string("<span class=\"verdict INVALID\">✕ ERROR</span>")
+                         : fmt::format("<span class=\"soft\">{}</span>", escape(spaced(s.floor->resource)))));
         } else {
             cell("% of floor", "", "–");
         }
@@ -320,7 +337,11 @@ Every rung tried stays here.</p>
             for (const auto& reason : s.not_quotable)
                 quotable += "<br><span class=\"soft\">" + escape(reason) + "</span>";
         }
-        cell("Quotable", s.state != "timed" ? "2" : s.not_quotable.empty() ? "0" : "1", quotable, "text");
+        cell("Quotable",
+             s.state != "timed"       ? "2"
+             : s.not_quotable.empty() ? "0"
+                                      : "1",
+             quotable, quotable == "yes" ? "text" : "text why");
         out_ += "</tr>\n";
     }
 
@@ -348,7 +369,7 @@ Every rung tried stays here.</p>
             "<div class=\"plot\">\n",
             title, text);
         if (s_.has_null_arm && s_.null_arm.estimate.rounds > 0)
-            interval_line(axis, ticks, "null arm", "<span class=\"soft\">the reference run twice</span>",
+            interval_line(axis, ticks, "null arm", "<span class=\"soft\">reference twice</span>",
                           s_.null_arm);
         for (const auto& [s, claim] : shown)
             interval_line(axis, ticks, s->rung.id,
@@ -398,21 +419,22 @@ Every rung tried stays here.</p>
             "faster.</p>\n<div class=\"plot\">\n",
             floors ? " against the floor" : "",
             floors
-                ? "Thick line: the floor, what this machine's measured ceilings allow for the declared work."
+                ? "Thick line: the floor, what this machine's measured ceilings allow for the declared work; "
+                  "its share of the warm time stands at the right."
                 : "No rung declares work that the probe has ceilings for, so there is no floor.");
         for (const auto& s : s_.rungs) {
             if (!is_shown(s)) continue;
             std::string text = time_text(s.warm_s);
-            if (s.items_per_s > 0) text += fmt::format(", {:.4g} items/s", s.items_per_s);
+            if (s.items_per_s > 0) text += fmt::format(", {} items/s", rate_text(s.items_per_s));
             std::string under;
             if (s.floor) {
                 under =
                     s.floor->fraction > 1
                         ? fmt::format("<span class=\"verdict INVALID\">✕ {:.0f} % of the floor: error</span>",
                                       100 * s.floor->fraction)
-                        : fmt::format("<span class=\"soft\">floor {} ({}): {}</span>",
-                                      time_text(s.floor->seconds), escape(s.floor->resource),
-                                      percent_text(s.floor->fraction));
+                        : fmt::format("<span class=\"soft\">{} of {}, {}</span>",
+                                      percent_text(s.floor->fraction), time_text(s.floor->seconds),
+                                      escape(spaced(s.floor->resource)));
             }
             put("<div class=\"line\"><span><b>{}</b></span><svg height=\"32\" role=\"img\"><title>{}: warm "
                 "{}, cold {}, best {}</title>{}",
@@ -445,8 +467,10 @@ scale of its own from the fastest to the slowest.</p>
 <span class="key"><svg><line class="median" x1="0" x2="100%" y1="50%" y2="50%"/></svg>warm median</span></p>
 <div class="plot strip">
 )";
-        for (const auto& s : s_.rungs)
+        for (const auto& s : s_.rungs) {
             if (!s.rows.empty()) strip(s);
+            if (s.rung.status == "reference" && !s_.null_rung.rows.empty()) strip(s_.null_rung);
+        }
         out_ += "</div>\n";
     }
 
@@ -515,15 +539,24 @@ scale of its own from the fastest to the slowest.</p>
     }
 
     void left_out() {
-        std::string items;
+        // What many share is said once.
+        std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+        auto add = [&](const std::string& reason, const std::string& id) {
+            const auto known = std::find_if(reasons.begin(), reasons.end(),
+                                            [&](const auto& entry) { return entry.first == reason; });
+            (known == reasons.end() ? reasons.emplace_back(reason, std::vector<std::string>{}) : *known)
+                .second.push_back("<b>" + escape(id) + "</b>");
+        };
         for (const auto& s : s_.rungs) {
-            const std::string id = "<li><b>" + escape(s.rung.id) + "</b>: ";
             if (s.rung.status == "rejected")
-                items += id + "rejected. " +
-                         escape(s.rung.reason.empty() ? "No reason is given in the ladder." : s.rung.reason) +
-                         "</li>\n";
-            if (s.state != "timed") items += id + escape(s.state) + ". " + escape(s.state_reason) + "</li>\n";
+                add("rejected: " +
+                        (s.rung.reason.empty() ? "no reason is given in the ladder" : s.rung.reason),
+                    s.rung.id);
+            if (s.state != "timed") add(s.state + ": " + s.state_reason, s.rung.id);
         }
+        std::string items;
+        for (const auto& [reason, ids] : reasons)
+            items += fmt::format("<li>{}, {}</li>\n", fmt::join(ids, ", "), escape(reason));
         if (!items.empty())
             put("<h2>What was rejected, failed or not run, and why</h2>\n<ul>\n{}</ul>\n", items);
     }
@@ -542,7 +575,7 @@ scale of its own from the fastest to the slowest.</p>
                 items += fmt::format("<li><b>{}</b>: {}</li>\n", escape(s.rung.id), escape(flag));
             for (const auto& claim : {s.against_reference, s.against_before})
                 if (claim && !claim->why.empty() && s.state == "timed")
-                    items += fmt::format("<li><b>{}</b> against {}: {}. {}</li>\n", escape(s.rung.id),
+                    items += fmt::format("<li><b>{}</b> against {}: {}, {}</li>\n", escape(s.rung.id),
                                          escape(claim->base), name(claim->verdict), escape(claim->why));
         }
         if (items.empty()) {
@@ -556,8 +589,15 @@ scale of its own from the fastest to the slowest.</p>
         if (list.empty()) return;
         put("<h2>{}</h2>\n<dl class=\"facts\">\n", title);
         for (const auto& fact : list)
-            put("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(spaced(fact.name)), escape(fact.value));
+            put("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(spaced(fact.name)), fact_html(fact.value));
         out_ += "</dl>\n";
+    }
+    // Hashes by their beginning; the whole one under the mouse.
+    static std::string fact_html(const std::string& value) {
+        const bool hash =
+            value.size() == 64 && value.find_first_not_of("0123456789abcdef") == std::string::npos;
+        return hash ? fmt::format("<span title=\"{}\">{}…</span>", value, value.substr(0, 16))
+                    : escape(value);
     }
     static std::string spaced(std::string name) {
         std::replace(name.begin(), name.end(), '_', ' ');

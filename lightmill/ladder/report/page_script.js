@@ -9,7 +9,7 @@ document.querySelectorAll('table.rungs th').forEach((head, column) => {
     const up = head.getAttribute('aria-sort') !== 'ascending';
     head.parentElement.querySelectorAll('th').forEach((other) => other.removeAttribute('aria-sort'));
     head.setAttribute('aria-sort', up ? 'ascending' : 'descending');
-    const key = (row) => row.cells[column].dataset.v ?? '';
+    const key = (row) => row.cells[column]?.dataset.v ?? '';
     const order = (a, b) => {
       const [x, y] = [key(a), key(b)];
       if (x === '' || y === '') return (x === '') - (y === '');  // what has no value stays last

@@ -147,7 +147,7 @@ std::string percent_text(double fraction) {
 std::string ratio_text(const Estimate& e) {
     if (e.rounds == 0) return "–";
     // Digits down to a thousandth of the ratio, so that an interval of a few per mille can be seen.
-    const int digits = e.ratio >= 100 ? 0 : e.ratio >= 10 ? 1 : e.ratio >= 2 ? 2 : 3;
+    const int digits = e.ratio >= 100 ? 0 : e.ratio >= 10 ? 1 : e.ratio >= 2 ? 2 : e.ratio >= 0.1 ? 3 : 4;
     if (!e.bounded()) return fmt::format("{:.{}f} [no interval]", e.ratio, digits);
     return fmt::format("{:.{}f} [{:.{}f}, {:.{}f}]", e.ratio, digits, e.low, digits, e.high, digits);
 }
