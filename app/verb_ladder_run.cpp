@@ -95,8 +95,11 @@ int run(const Arguments& arguments) {
         result = ladder::run_ladder(plan, options);
     }
     if (result.interrupted) {
-        fmt::print(stderr, "interrupted after {} rows; go on with: lightmill ladder run {} -o {} --resume\n",
-                   result.rows, arguments.file, arguments.output);
+        std::string again;
+        for (const auto& text : arguments.executables) again += " --executable " + text;
+        fmt::print(stderr,
+                   "interrupted after {} rows; go on with: lightmill ladder run {} -o {}{} --resume\n",
+                   result.rows, arguments.file, arguments.output, again);
         return stop_signal_code() != 0 ? stop_signal_code() : k_interrupted;
     }
     const auto summary = ladder::write_report(arguments.output);
@@ -118,7 +121,7 @@ void add_ladder_run(CLI::App& ladder, Program& program) {
                      "LABEL=PATH of a build of this program; several compete, the first is the base");
     verb->add_option("--probe", arguments->probe, "ceilings of this machine (ladder probe), for floors");
     verb->add_flag("--resume", arguments->resume,
-                   "go on with an interrupted session; rows that are there stay");
+                   "go on with an interrupted session as it began; rows that are there stay");
     verb->add_flag("-q,--quiet", arguments->quiet, "no progress line");
     verb->footer(
         "Runs every rung once to say how long it will take, then sweeps, gates and times. Run it on a quiet\n"

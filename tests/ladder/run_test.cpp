@@ -438,9 +438,11 @@ TEST_F(Run, AFullDiskEndsTheSessionAndItsRowsCanBeGoneOnWith) {
 
 TEST_F(Run, ASessionGoesOnUnderTheTermsThatItBeganWith) {
     const auto plan = ladder(head("demo", "rounds = 100\nrepetitions = 2", "milliseconds = 2") +
-                             "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n");
+                             "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n[[rung]]\nid = "
+                             "\"b\"\n[[rung]]\nid = \"c\"\n");
     auto o = options();
     o.rounds = 50;
+    o.rungs = {"b"};
     o.budget_s = 0.2;
     kill_at(plan, o, "gate.csv", 1);
     auto again = options();
@@ -450,8 +452,10 @@ TEST_F(Run, ASessionGoesOnUnderTheTermsThatItBeganWith) {
     again.rounds.reset();
     again.budget_s = 100;
     EXPECT_THROW(run_ladder(plan, again), OptionError);
-    again.budget_s.reset();  // its own budget still holds
+    again.budget_s.reset();  // its own budget and its own rungs still hold
     EXPECT_LT(run_ladder(plan, again).rounds, 50);
+    EXPECT_EQ(rung("b").not_run, "");
+    EXPECT_EQ(rung("c").not_run, "not asked for (--rungs)");
 }
 
 TEST_F(Run, NothingIsNoNumberOfRoundsAndNoBudget) {

@@ -34,6 +34,7 @@ constexpr int k_sweep_rounds = 3;
 constexpr double k_guards_s = 0.15;  // what looking at the machine takes before a round
 // What answers and logs may add to the shared folder beyond twice the input.
 constexpr std::int64_t k_answers_bytes = std::int64_t{64} << 20;
+constexpr const char* k_not_asked = "not asked for (--rungs)";
 constexpr const char* k_interrupted = "INTERRUPTED: the session ended in the middle of this process";
 
 double since(Clock::time_point start) {
@@ -175,7 +176,8 @@ class Runner {
     const Ladder& ladder_;
     const RunOptions& options_;
     Session session_;
-    std::optional<Session> before_;  // as an interrupted session left it
+    std::vector<std::string> asked_;  // rungs; empty: all
+    std::optional<Session> before_;   // as an interrupted session left it
     std::unique_ptr<SharedFolder> shared_;
     std::string logs_;                 // folder
     std::string input_;                // empty: none
@@ -199,7 +201,19 @@ Settings Runner::config_of(const Rung& rung) const {
 }
 
 void Runner::choose_rungs() {
-    for (const auto& id : options_.rungs)
+    asked_ = options_.rungs;
+    if (before_ && asked_.empty()) {  // a session goes on as it began
+        bool cut = false;
+        for (const auto& entry : before_->rungs) {
+            const bool asked = entry.not_run != k_not_asked;
+            cut = cut || !asked;
+            if (asked && entry.status != "null")
+                asked_.push_back(entry.executable.empty() ? entry.id
+                                                          : entry.id.substr(0, entry.id.rfind('@')));
+        }
+        if (!cut) asked_.clear();
+    }
+    for (const auto& id : asked_)
         if (ladder_.find(id) == nullptr) {
             std::vector<std::string_view> all;
             for (const auto& rung : ladder_.rungs) all.push_back(rung.id);
@@ -242,9 +256,9 @@ void Runner::choose_rungs() {
             entry.executable = compete && !foreign ? options_.builds[b].label : "";
             if (!foreign && ladder_.subject == rung.subject)
                 entry.work = rung.subject->loads(ladder_.work, rung.config);
-            if (entry.not_run.empty() && !options_.rungs.empty() && rung.status != Status::reference &&
-                std::find(options_.rungs.begin(), options_.rungs.end(), rung.id) == options_.rungs.end())
-                entry.not_run = "not asked for (--rungs)";
+            if (entry.not_run.empty() && !asked_.empty() && rung.status != Status::reference &&
+                std::find(asked_.begin(), asked_.end(), rung.id) == asked_.end())
+                entry.not_run = k_not_asked;
             session_.rungs.push_back(entry);
             if (!entry.not_run.empty()) continue;
             arms_.push_back({entry.id, r, entry.executable, false});
@@ -270,14 +284,11 @@ void Runner::choose_rungs() {
 }
 
 void Runner::open_directory() {
-    const bool old = fs::exists(path("session.json"));
     if (!options_.resume && fs::exists(options_.output) && !fs::is_empty(options_.output))
         throw OptionError("output", options_.output,
-                          old ? "a directory that holds no session, or --resume to go on with this one"
+                          fs::exists(path("session.json"))
+                              ? "a directory that holds no session, or --resume to go on with this one"
                               : "a directory that is empty or not there yet");
-    if (options_.resume && !old)
-        throw OptionError("output", options_.output,
-                          "the directory of a session to resume; it holds no session.json");
     if (options_.rounds && *options_.rounds < 1)
         throw OptionError("rounds", fmt::format("{}", *options_.rounds), "a whole number from 1 up");
     if (options_.budget_s && !(*options_.budget_s > 0 && std::isfinite(*options_.budget_s)))
@@ -293,7 +304,6 @@ void Runner::open_directory() {
     std::string asked_rounds = options_.rounds ? fmt::format("{}", *options_.rounds) : "";
     std::string asked_budget = budget_s_ ? fmt::format("{}", *budget_s_) : "";
     if (options_.resume) {
-        before_ = read_session(options_.output);
         const Session& before = *before_;
         for (const auto& [option, fact, asked] : {std::tuple{"rounds", "asked_rounds", &asked_rounds},
                                                   {"budget", "asked_budget_s", &asked_budget}}) {
@@ -914,6 +924,12 @@ void Runner::finish() {
 
 RunResult Runner::run() {
     result_.directory = options_.output;
+    if (options_.resume) {
+        if (!fs::exists(path("session.json")))
+            throw OptionError("output", options_.output,
+                              "the directory of a session to resume; it holds no session.json");
+        before_ = read_session(options_.output);
+    }
     choose_rungs();
     open_directory();
     try {
