@@ -227,4 +227,18 @@ std::vector<Row> read_rows(const std::string& path) {
     return rows;
 }
 
+Made made_so_far(const std::vector<Row>& rows, int repetitions) {
+    Made made;
+    for (const auto& row : rows) {
+        const Made::Process process{row.arm, row.round};
+        int& n = made.repetitions[process];
+        n = std::max(n, row.repetition + 1);
+        const auto says = [&](const char* word) { return row.invalid.rfind(word, 0) == 0; };
+        if (n >= repetitions || says("CRASH") || says("TIMEOUT") || says("GARBAGE") || says("CLOSED") ||
+            says("ERROR") || says("INTERRUPTED"))
+            made.closed.insert(process);
+    }
+    return made;
+}
+
 }  // namespace lightmill::ladder

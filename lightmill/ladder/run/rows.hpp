@@ -1,7 +1,10 @@
 #pragma once
 // rows.csv: one line a repetition, written as it is made (docs/formats/ladder.md).
 
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lightmill/base/file.hpp"
@@ -44,5 +47,14 @@ class RowWriter {
 
 // Every whole line. Throws FormatError for a line that is not a row. No file: no rows.
 [[nodiscard]] std::vector<Row> read_rows(const std::string& path);
+
+// Which processes a file of rows holds.
+struct Made {
+    using Process = std::pair<std::string, int>;  // arm and round
+    std::map<Process, int> repetitions;           // of those that began
+    std::set<Process> closed;                     // of those to which no row will be added
+};
+// `repetitions`: of a whole process.
+[[nodiscard]] Made made_so_far(const std::vector<Row>& rows, int repetitions);
 
 }  // namespace lightmill::ladder
