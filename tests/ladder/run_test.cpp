@@ -540,7 +540,8 @@ TEST_F(Run, ASharedFolderKnowsTheOnesThatNobodyHolds) {
 
 // The positive control: what is known to be 2 % slower is called so, and the interval holds the truth.
 TEST_F(Run, TwoPercentSlowerAreSeen) {
-    const auto plan = ladder(head("demo", "rounds = 16\nrepetitions = 3", "milliseconds = 30") + R"(
+    const auto plan =
+        ladder(head("demo", "rounds = 16\nrepetitions = 3\nalpha = 0.001", "milliseconds = 30") + R"(
 [[rung]]
 id = "base"
 status = "reference"

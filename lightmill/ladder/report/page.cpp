@@ -223,8 +223,10 @@ class Page {
                              best->not_quotable.empty() ? "" : ", not quotable"));
         }
         tile("", fmt::format("{} rounds", s_.rounds),
-             fmt::format("{} claims share {:.3g} %{}, so each interval is meant to hold with {:.2f} %",
-                         s_.family.claims, 100 * s_.family.alpha,
+             fmt::format("{} {:.3g} %{}, so each interval is meant to hold with {:.2f} %",
+                         s_.family.claims == 1 ? std::string("one claim has")
+                                               : fmt::format("{} claims share", s_.family.claims),
+                         100 * s_.family.alpha,
                          s_.family.looks > 1 ? fmt::format(" over {} declared looks", s_.family.looks) : "",
                          100 * (1 - s_.family.alpha_per_claim())));
         tile(quotable == timed ? "good" : "warn",

@@ -194,8 +194,10 @@ std::string to_text(const Summary& summary, TableStyle style) {
     std::string text = fmt::format("{}{}: {}\n\n", markdown ? "# " : "", session.name, session.subject);
     text += summary.trust_text + "\n";
     text += fmt::format(
-        "{} rounds; {} claims share {:.3g} %, so each interval holds with {:.4g} %{}.\n\n", summary.rounds,
-        summary.family.claims, 100 * summary.family.alpha, 100 * (1 - summary.family.alpha_per_claim()),
+        "{} rounds; {} {:.3g} %, so each interval holds with {:.4g} %{}.\n\n", summary.rounds,
+        summary.family.claims == 1 ? std::string("one claim has")
+                                   : fmt::format("{} claims share", summary.family.claims),
+        100 * summary.family.alpha, 100 * (1 - summary.family.alpha_per_claim()),
         summary.family.looks > 1 ? fmt::format(" ({} looks declared)", summary.family.looks) : "");
     detail::Table table;
     table.head = {"rung", "status", "verdict", "× reference", "step",    "× before", "warm",

@@ -551,6 +551,10 @@ void Runner::plan_rounds() {
     if (options_.rounds && *options_.rounds < ladder_.policy.rounds && !planned)
         note(fmt::format("--rounds cut the rounds from {} to {}", ladder_.policy.rounds, *options_.rounds));
     session_.looks = {session_.planned_rounds};
+    const Family family = analyse(session_).family;
+    if (const int least = minimum_rounds(family.alpha_per_claim()); session_.planned_rounds < least)
+        note(fmt::format("{} rounds are too few for any interval among {} claims: at least {} are needed",
+                         session_.planned_rounds, family.claims, least));
     result_.rounds = session_.planned_rounds;
     options_.say(fmt::format("{} arms passed; {} rounds of about {:.2g} s", arms_.size(),
                              session_.planned_rounds, round_s()));
