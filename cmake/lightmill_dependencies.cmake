@@ -10,7 +10,8 @@ pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy>=1.0.3)       # SIMD with 
 find_package(CLI11 2.1 REQUIRED)               # the program's options
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus>=3.3)  # ladder files
 find_package(HDF5 1.10.7 REQUIRED COMPONENTS C)  # sources, results, saved pedestals (1.10.7: SWMR fixes)
-find_package(PNG 1.6 REQUIRED)               # plots
+find_package(PNG 1.6 REQUIRED)               # plots, images
+find_package(JPEG REQUIRED)                  # images (libjpeg-turbo 2.1: pixels as Pillow has them)
 if(LIGHTMILL_TESTS)
   find_package(GTest 1.12 REQUIRED)            # tests
   include(GoogleTest)
