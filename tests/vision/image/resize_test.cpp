@@ -65,8 +65,9 @@ TEST(ResizeApi, auto_is_the_best_of_this_machine) {
     ASSERT_GE(all.size(), 1U);
     EXPECT_EQ(all.back(), "reference");
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) EXPECT_THAT(all.front(), testing::AnyOf("simd_avx2", "simd_avx512"));
-}
+    if (__builtin_cpu_supports("avx2") != 0) {
+        EXPECT_THAT(all.front(), testing::AnyOf("simd_avx2", "simd_avx512"));
+    }
 #endif
 }
 
