@@ -23,6 +23,8 @@ endif()
 lightmill_test(ladder_gpu SOURCES gpu_test.cpp LIBRARIES lightmill::ladder_clock)
 if(LIGHTMILL_TESTS)
   add_dependencies(test_ladder_gpu fake_nvml fake_nvml_old)
+  add_dependencies(test_ladder_run fake_nvml)
+  target_compile_definitions(test_ladder_run PRIVATE LIGHTMILL_FAKE_NVML="$<TARGET_FILE:fake_nvml>")
   target_compile_definitions(test_ladder_gpu PRIVATE
     LIGHTMILL_FAKE_NVML="$<TARGET_FILE:fake_nvml>" LIGHTMILL_FAKE_NVML_OLD="$<TARGET_FILE:fake_nvml_old>")
 endif()

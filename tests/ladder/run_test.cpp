@@ -696,6 +696,23 @@ TEST_F(Run, GuardsMarkRowsAndNameTheirReason) {
     }
 }
 
+TEST_F(Run, GpusThatAreBusyOrSlowedDownMarkTheRows) {
+    auto o = options();
+    o.gpu_library = LIGHTMILL_FAKE_NVML;  // its second device is both
+    run_ladder(ladder(head("demo", "rounds = 1\nrepetitions = 1", "milliseconds = 1") +
+                      "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n"),
+               o);
+    EXPECT_EQ(rows().size(), 2U);
+    for (const auto& row : rows()) {
+        EXPECT_EQ(row.invalid, "");
+        EXPECT_THAT(row.not_quotable, AllOf(Contains("busy GPU 1"), Contains("GPU 1 throttled")));
+        EXPECT_THAT(row.not_quotable, testing::Not(Contains(HasSubstr("GPU 0"))));
+        EXPECT_THAT(row.gpu, HasSubstr("gpu1: sm=2001MHz memory=2002MHz"));
+        EXPECT_THAT(row.gpu, HasSubstr("throttle=0x4"));
+    }
+    EXPECT_EQ(value(session().policy, "gpu"), "watched");
+}
+
 TEST(Guards, ABusyMachineIsSeen) {
     std::atomic<bool> stop{false};
     std::vector<std::thread> load;

@@ -28,8 +28,9 @@ struct RunOptions {
     std::optional<double> budget_s;        // fewer rounds, so that they take no longer
     bool resume = false;
     std::string memory =
-        "/dev/shm";              // a file system in memory for what processes share, where it has the room
-    std::optional<Probe> probe;  // kept beside the rows
+        "/dev/shm";  // a file system in memory for what processes share, where it has the room
+    std::string gpu_library = "libnvidia-ml.so.1";  // what tells clocks and use of GPUs
+    std::optional<Probe> probe;                     // kept beside the rows
     std::function<std::string()>
         stale_build;  // says why the build is not the source tree's; empty where it is
     std::stop_token stop;

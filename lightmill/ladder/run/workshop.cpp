@@ -67,7 +67,8 @@ constexpr unsigned long long k_harmless_throttle = 0x1 | 0x2;
 
 }  // namespace
 
-Workshop::Workshop(const Ladder& ladder, const RunOptions& options) : ladder_(ladder), options_(options) {
+Workshop::Workshop(const Ladder& ladder, const RunOptions& options)
+    : ladder_(ladder), options_(options), gpus_(options.gpu_library) {
     for (const auto& build : options_.builds) {
         hashes_.push_back(sha256_file(build.path));
         for (std::size_t i = 0; i + 1 < hashes_.size(); ++i)
