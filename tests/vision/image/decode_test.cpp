@@ -1,4 +1,5 @@
-// Files that Pillow wrote or that were put together by hand (fixtures/files), and what Pillow reads in them.
+// Files that Pillow wrote or that were put together by hand (seeds/fuzz_image), and what Pillow reads in
+// them.
 
 #include "lightmill/vision/image/decode.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string file(const std::string& name) {
-    return read_file(LIGHTMILL_IMAGE_FIXTURES "/files/" + name);
+    return read_file(LIGHTMILL_IMAGE_FILES "/" + name);
 }
 
 std::span<const std::byte> bytes(const std::string& text) {
@@ -37,7 +38,7 @@ TEST(Decode, equals_pillow_in_every_pixel) {
         Size size;
         line >> name >> alpha >> exif >> size.rows >> size.columns >> hash;
         ASSERT_TRUE(line) << line.str();
-        const auto image = decode_file(LIGHTMILL_IMAGE_FIXTURES "/files/" + name,
+        const auto image = decode_file(LIGHTMILL_IMAGE_FILES "/" + name,
                                        {.alpha = alpha == "white" ? Alpha::white : Alpha::drop,
                                         .exif = exif == "apply" ? Exif::apply : Exif::ignore});
         EXPECT_EQ(image.size(), size) << line.str();
