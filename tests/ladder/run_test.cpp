@@ -1,5 +1,6 @@
 #include "lightmill/ladder/run/run.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -539,9 +540,20 @@ TEST_F(Run, ASharedFolderKnowsTheOnesThatNobodyHolds) {
 }
 
 // The positive control: what is known to be 2 % slower is called so, and the interval holds the truth.
+void expect_two_percent(const Summary& summary) {
+    for (const auto& [id, verdict, truth] :
+         {std::tuple{"slower", Verdict::slower, 0.98}, std::tuple{"faster", Verdict::faster, 1.02}}) {
+        const Claim& claim = *find(summary, id)->against_reference;
+        EXPECT_EQ(claim.verdict, verdict) << id << ' ' << ratio_text(claim.estimate) << ' ' << claim.why;
+        // A sleep ends a little late, so that the truth lies a little nearer to 1.
+        EXPECT_LE(claim.estimate.low, truth + 0.002) << id;
+        EXPECT_GE(claim.estimate.high, truth - 0.002) << id;
+    }
+}
+
 TEST_F(Run, TwoPercentSlowerAreSeen) {
     const auto plan =
-        ladder(head("demo", "rounds = 16\nrepetitions = 3\nalpha = 0.001", "milliseconds = 30") + R"(
+        ladder(head("demo", "rounds = 24\nrepetitions = 6\nalpha = 0.001", "milliseconds = 10") + R"(
 [[rung]]
 id = "base"
 status = "reference"
@@ -554,14 +566,38 @@ config = { speed = 1.02 }
 )");
     run_ladder(plan, options());
     const Summary summary = analyse(read_session(out.string()));
-    for (const auto& [id, verdict, truth] :
-         {std::tuple{"slower", Verdict::slower, 0.98}, std::tuple{"faster", Verdict::faster, 1.02}}) {
+    for (const auto* id : {"slower", "faster"}) {
         const Claim& claim = *find(summary, id)->against_reference;
-        EXPECT_EQ(claim.verdict, verdict) << id << ' ' << ratio_text(claim.estimate);
-        // A sleep ends a little late, so that the truth lies a little nearer to 1.
-        EXPECT_LE(claim.estimate.low, truth + 0.002) << id;
-        EXPECT_GE(claim.estimate.high, truth - 0.002) << id;
+        EXPECT_NE(claim.verdict, id == std::string("slower") ? Verdict::faster : Verdict::slower);
+        if (claim.estimate.half_width() > 0.01 || summary.trust.margin > 0.01)
+            GTEST_SKIP() << "the machine is too busy for 2 %: " << id << ' ' << ratio_text(claim.estimate)
+                         << "; " << summary.trust_text;
     }
+    expect_two_percent(summary);
+}
+
+// The same from programs that tell times, so that it can be seen on a busy machine too: 0.2 % of noise.
+TEST_F(Run, TwoPercentSlowerAreSeenWhateverTheMachineDoes) {
+    std::ofstream(folder / "tells.py")
+        << "import os, random, struct, sys, time\n"
+           "replies = os.fdopen(3, 'w', buffering=1)\n"
+           "for line in sys.stdin:\n"
+           "  v, *w = line.split()\n"
+           "  if v == 'end': break\n"
+           "  reply = 'ok'\n"
+           "  if v == 'run': time.sleep(0.003); reply = f'ok wall={0.002 / float(sys.argv[1]) * "
+           "random.gauss(1, 0.002)} items=1'\n"
+           "  if v == 'output': open(w[0], 'wb').write(b'array x f64 1\\n' + struct.pack('<d', 4.5))\n"
+           "  print(reply, file=replies)\n";
+    std::string text = head("command", "rounds = 24\nrepetitions = 3\nalpha = 0.001", "size = 1");
+    for (const auto& [id, speed] : {std::pair{"base", "1"}, {"slower", "0.98"}, {"faster", "1.02"}})
+        text += fmt::format(
+            "[[rung]]\nid = \"{0}\"\n{2}config = {{ program = \"/usr/bin/python3\", arguments = "
+            "[\"{{here}}/tells.py\", \"{1}\"] }}\n",
+            id, speed, id == std::string("base") ? "status = \"reference\"\n" : "");
+    const auto result = run_ladder(ladder(text), options());
+    ASSERT_EQ(result.gate_failures, 0U) << rung("slower").gate_failure;
+    expect_two_percent(analyse(read_session(out.string())));
 }
 
 TEST_F(Run, TheReferenceMayStandAnywhereInTheFile) {
