@@ -25,6 +25,7 @@ struct Arguments {
     std::string probe;
     std::vector<std::string> rungs;
     std::vector<std::string> executables;
+    std::vector<std::string> work;
     std::optional<int> rounds;
     std::optional<double> budget_s;
     bool resume = false;
@@ -62,8 +63,18 @@ ladder::RunOptions of_this_program() {
     return options;
 }
 
+ladder::Ladder read(const Arguments& arguments) {
+    ladder::Settings work;
+    for (const auto& text : arguments.work) work.push_back(ladder::parse_setting(text));
+    return ladder::read_ladder(arguments.file, subjects::all(), variables(), work);
+}
+void add_work(CLI::App& verb, Arguments& arguments) {
+    verb.add_option("--work", arguments.work,
+                    "NAME=VALUE in place of the ladder's [work]; may be given again");
+}
+
 int run(const Arguments& arguments) {
-    const auto plan = ladder::read_ladder(arguments.file, subjects::all(), variables());
+    const auto plan = read(arguments);
     ladder::RunOptions options = of_this_program();
     options.output = arguments.output;
     std::vector<ladder::Build> builds;
@@ -97,6 +108,7 @@ int run(const Arguments& arguments) {
     if (result.interrupted) {
         std::string again;
         for (const auto& text : arguments.executables) again += " --executable " + text;
+        for (const auto& text : arguments.work) again += " --work " + text;
         fmt::print(stderr,
                    "interrupted after {} rows; go on with: lightmill ladder run {} -o {}{} --resume\n",
                    result.rows, arguments.file, arguments.output, again);
@@ -116,6 +128,7 @@ void add_ladder_run(CLI::App& ladder, Program& program) {
     verb->add_option("-o,--output", arguments->output, "directory for the session")->required();
     verb->add_option("--rounds", arguments->rounds, "rounds in place of the ladder's");
     verb->add_option("--rungs", arguments->rungs, "only these rungs and the reference")->delimiter(',');
+    add_work(*verb, *arguments);
     verb->add_option("--budget", arguments->budget_s, "fewer rounds, so that they take no longer [s]");
     verb->add_option("--executable", arguments->executables,
                      "LABEL=PATH of a build of this program; several compete, the first is the base");
@@ -138,6 +151,7 @@ void add_ladder_show(CLI::App& ladder, Program&) {
     auto arguments = std::make_shared<Arguments>();
     auto estimate = std::make_shared<bool>(false);
     verb->add_option("file", arguments->file, "ladder file (TOML)")->required();
+    add_work(*verb, *arguments);
     verb->add_flag("--estimate", *estimate,
                    "how long a session would take, from one repetition of each rung");
     verb->add_option("--rungs", arguments->rungs, "estimate these rungs and the reference only")
@@ -149,7 +163,7 @@ void add_ladder_show(CLI::App& ladder, Program&) {
         "  lightmill ladder show ladders/clusters-3x3.toml\n"
         "  lightmill ladder show ladders/examples/matrix.toml --estimate");
     verb->callback([arguments, estimate] {
-        const auto plan = ladder::read_ladder(arguments->file, subjects::all(), variables());
+        const auto plan = read(*arguments);
         fmt::print("{}", ladder::to_text(plan));
         if (!*estimate) return;
         auto options = of_this_program();

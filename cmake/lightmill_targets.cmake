@@ -9,6 +9,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # g++ 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651).
   target_compile_options(lightmill_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
+# nvcc contracts multiplications and additions unless told not to. CMake 3.25 does not know C++20 of nvcc 13.
+target_compile_options(lightmill_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;-fmad=false;-Xcompiler=-ffp-contract=off;-Xcompiler=-Wall;-Xcompiler=-Wno-unknown-pragmas>)
 if(LIGHTMILL_WERROR)
   target_compile_options(lightmill_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
@@ -34,6 +37,15 @@ function(lightmill_library name)
   add_library(lightmill::${name} ALIAS lightmill_${name})
   set_target_properties(lightmill_${name} PROPERTIES EXPORT_NAME ${name})
   target_link_libraries(lightmill_${name} PUBLIC lightmill_flags ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+endfunction()
+
+# lightmill_cuda_sources(name sources…): kernels of a library; nothing in a build without CUDA.
+function(lightmill_cuda_sources name)
+  if(LIGHTMILL_CUDA)
+    target_sources(lightmill_${name} PRIVATE ${ARGN})
+    target_compile_definitions(lightmill_${name} PRIVATE LIGHTMILL_CUDA)
+    target_link_libraries(lightmill_${name} PRIVATE CUDA::cudart_static)
+  endif()
 endfunction()
 
 # lightmill_test(name SOURCES ... LIBRARIES ...) makes one GoogleTest program, registered as one

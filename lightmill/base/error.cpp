@@ -58,4 +58,9 @@ IoError::IoError(std::string file, const std::string& call, int error_number, co
             file),
       error_number_(error_number) {}
 
+DeviceError::DeviceError(std::string call, int number, const std::string& reason, bool out_of_memory)
+    : Error(ErrorCode::device, fmt::format("{} failed: {} (error {})", call, reason, number), call),
+      number_(number),
+      out_of_memory_(out_of_memory) {}
+
 }  // namespace lightmill

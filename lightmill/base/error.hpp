@@ -57,6 +57,20 @@ class FormatError : public Error {
     std::int64_t byte_offset_;
 };
 
+// A call of the accelerator's runtime failed.
+class DeviceError : public Error {
+  public:
+    // call: what was tried, as in "cudaMalloc"; number: the runtime's code; reason: its words.
+    DeviceError(std::string call, int number, const std::string& reason, bool out_of_memory = false);
+    [[nodiscard]] const std::string& call() const noexcept { return place(); }
+    [[nodiscard]] int number() const noexcept { return number_; }
+    [[nodiscard]] bool out_of_memory() const noexcept { return out_of_memory_; }
+
+  private:
+    int number_;
+    bool out_of_memory_;
+};
+
 // The operating system refused a call on a file.
 class IoError : public Error {
   public:

@@ -8,9 +8,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/clusters/find/find.hpp"
+#include "lightmill/clusters/find/stream_finder.hpp"
+#include "lightmill/cuda/device.hpp"
 #include "lightmill/frames/simulated.hpp"
 #include "lightmill/subjects/subjects.hpp"
 
@@ -23,6 +30,7 @@ struct Work {
     std::string window = "3x3";
     std::int64_t frames = 500;
     std::int64_t dark = 1000;
+    std::string judge = "reference";
     frames::SimulationOptions simulation;
 };
 template <class O, class Visitor>
@@ -42,6 +50,11 @@ void visit_options(O& options, Visitor&& visit) {
                      .minimum = 2,
                      .maximum = 1e6},
           options.dark);
+    visit(OptionInfo{.name = "judge",
+                     .help =
+                         "backend whose answers are the right ones: reference, or simd, which the tests have "
+                         "proven equal, where the scalar code would take too long"},
+          options.judge);
     visit_options(options.simulation, visit);
 }
 
@@ -51,29 +64,42 @@ constexpr std::array<std::string_view, 3> k_collections{"copy", "view", "per_fra
 std::span<const std::string_view> names(Collection) {
     return k_collections;
 }
-enum class DeviceState { float32, float64 };
-constexpr std::array<std::string_view, 2> k_device_states{"float32", "float64"};
-std::span<const std::string_view> names(DeviceState) {
-    return k_device_states;
+
+// The finder, or the steps of a campaign before it (stream_finder.hpp).
+enum class Engine { finder, streams };
+constexpr std::array<std::string_view, 2> k_engines{"finder", "streams"};
+std::span<const std::string_view> names(Engine) {
+    return k_engines;
 }
 
 struct Options {
+    Engine engine = Engine::finder;
+    clusters::StreamOptions stream;
+    std::string chunk = "off";
     clusters::FindOptions find;
     clusters::SpeedOptions speed;
     bool retain = false;
     std::int64_t batch = 50;
+    std::int64_t depth = 1;
     Collection collection = Collection::view;
-    // Of backend cuda alone.
-    std::int64_t device_streams = 1;
+    std::int64_t readers = 0;
     bool pinned = false;
-    bool graphs = false;
-    bool chunked = false;
-    bool barrier = false;
-    DeviceState device_state = DeviceState::float32;
+    std::int64_t room = 0;
 };
 template <class O, class Visitor>
     requires std::is_same_v<std::remove_const_t<O>, Options>
 void visit_options(O& options, Visitor&& visit) {
+    visit(OptionInfo{.name = "engine",
+                     .help = "finder, or streams: frames dealt out to CUDA streams, results of fixed size"},
+          options.engine);
+    visit_options(options.stream, visit);
+    visit(
+        OptionInfo{
+            .name = "chunk",
+            .help = "frames that are submitted while the ones before are collected: off, auto, or a number "
+                    "(engine streams)",
+            .unit = "frames"},
+        options.chunk);
     visit_options(options.find, visit);
     visit_options(options.speed, visit);
     visit(OptionInfo{.name = "retain", .help = "keep every cluster instead of counting and dropping"},
@@ -81,26 +107,52 @@ void visit_options(O& options, Visitor&& visit) {
     visit(
         OptionInfo{.name = "batch", .help = "frames a call", .unit = "frames", .minimum = 1, .maximum = 1e6},
         options.batch);
+    visit(OptionInfo{.name = "depth",
+                     .help = "batches that are submitted before the oldest is collected",
+                     .minimum = 1,
+                     .maximum = 64},
+          options.depth);
     visit(OptionInfo{.name = "collection",
                      .help = "how results leave the finder: copied, as views, or one call a frame"},
           options.collection);
-    visit(OptionInfo{.name = "device_streams", .help = "CUDA streams", .minimum = 1, .maximum = 256},
-          options.device_streams);
-    visit(OptionInfo{.name = "pinned", .help = "input in page-locked memory (CUDA)"}, options.pinned);
-    visit(OptionInfo{.name = "graphs", .help = "launches as CUDA graphs"}, options.graphs);
-    visit(OptionInfo{.name = "chunked", .help = "copies and kernels overlap chunk by chunk (CUDA)"},
-          options.chunked);
-    visit(OptionInfo{.name = "barrier", .help = "streams wait for each other after each round (CUDA)"},
-          options.barrier);
-    visit(OptionInfo{.name = "device_state", .help = "type of the background on the device (CUDA)"},
-          options.device_state);
+    visit(OptionInfo{.name = "readers",
+                     .help = "threads beside the finder that add up every residual of every cluster",
+                     .minimum = 0,
+                     .maximum = 256},
+          options.readers);
+    visit(OptionInfo{.name = "pinned", .help = "input in page-locked memory (cuda)"}, options.pinned);
+    visit(
+        OptionInfo{
+            .name = "room",
+            .help = "clusters a frame that results have room for before they must grow; 0: one in 48 pixels "
+                    "(cuda)",
+            .minimum = 0,
+            .maximum = 1e7},
+        options.room);
 }
 
 Work parse_work(const ladder::Settings& settings) {
     Work work;
     ladder::apply(work, settings);
     (void)clusters::parse_window(work.window);
+    if (work.judge != "reference" && work.judge != "simd")
+        throw OptionError("judge", work.judge, "reference or simd");
     return work;
+}
+
+// Frames a call of engine streams.
+std::int64_t chunk_of(const Options& options) {
+    if (options.collection == Collection::per_frame) return 1;
+    if (options.chunk == "off") return options.batch;
+    if (options.chunk == "auto")
+        return std::min(options.batch, clusters::auto_chunk(options.batch, options.find.streams,
+                                                            options.stream.cap, options.find.window));
+    std::int64_t frames = 0;
+    const char* end = options.chunk.data() + options.chunk.size();
+    const auto [next, error] = std::from_chars(options.chunk.data(), end, frames);
+    if (error != std::errc() || next != end || frames < 1)
+        throw OptionError("chunk", options.chunk, "off, auto, or a number of frames");
+    return frames;
 }
 
 Options parse(const ladder::Settings& work_settings, const ladder::Settings& settings) {
@@ -116,55 +168,152 @@ Options parse(const ladder::Settings& work_settings, const ladder::Settings& set
         throw OptionError(
             "memory", fmt::format("{} with rule raster and {} dark frames", options.find.memory, work.dark),
             "as many as there are dark frames");
-    if (!options.retain && !options.speed.hashes)
-        throw OptionError("hashes", "false without retain",
-                          "true: a rung that keeps nothing has only hashes to be gated by");
+    if (options.engine == Engine::streams) {
+        if (!options.speed.backend.starts_with("cuda"))
+            throw OptionError("engine", "streams with backend " + options.speed.backend, "backend cuda");
+        (void)chunk_of(options);
+        return options;
+    }
     const Options plain;
-    if (options.speed.backend != "cuda" &&
-        (options.device_streams != 1 || options.pinned || options.graphs || options.chunked ||
-         options.barrier || options.device_state != plain.device_state))
-        throw OptionError("backend", options.speed.backend,
-                          "cuda, for device_streams, pinned, graphs, chunked, barrier and device_state");
+    if (options.stream != plain.stream || options.chunk != plain.chunk)
+        throw OptionError("engine", "finder", "streams, for cap, truncate, barrier, graphs and chunk");
+    // Views without hashes are held until they are checked, outside the clock.
+    const auto batches = (work.frames + options.batch - 1) / options.batch;
+    if (!options.retain && !options.speed.hashes && options.speed.batches < batches)
+        throw OptionError(
+            "batches", fmt::format("{} without hashes", options.speed.batches),
+            fmt::format("at least {}, one a call: only what is held can be checked afterwards", batches));
+    if (!options.retain && !options.speed.hashes && options.collection != Collection::view)
+        throw OptionError("collection", "copy or per_frame without hashes", "view");
+    if (options.readers > 0 && (options.speed.hashes || options.collection != Collection::view))
+        throw OptionError("readers", fmt::format("{}", options.readers),
+                          "0, or views without hashes: what is read must stay until the end");
+    if (options.speed.backend.substr(0, 4) != "cuda" && options.pinned)
+        throw OptionError("pinned", "true with backend " + options.speed.backend,
+                          "false: only backend cuda has a use for it");
     return options;
+}
+
+std::int64_t sum_of(const clusters::ClustersView& view) {
+    std::int64_t sum = 0;
+    for (const auto value : view.residuals) sum += value;
+    for (const auto value : view.residuals16) sum += value;
+    return sum;
+}
+
+// Threads that add up the residuals of batches while the finder goes on, a batch each at a time. The memory
+// of a view stays until wait() has returned.
+class Readers {
+  public:
+    explicit Readers(std::int64_t count) {
+        for (std::int64_t i = 0; i < count; ++i)
+            threads_.emplace_back([this](const std::stop_token& stop) { serve(stop); });
+    }
+    void add(const clusters::ClustersView& view) {
+        const std::lock_guard lock(mutex_);
+        views_.push_back(view);
+        ++unread_;
+        changed_.notify_one();
+    }
+    // The sum since the last call.
+    std::int64_t wait() {
+        std::unique_lock lock(mutex_);
+        read_.wait(lock, [this] { return unread_ == 0; });
+        return std::exchange(sum_, 0);
+    }
+
+  private:
+    void serve(const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        while (changed_.wait(lock, stop, [this] { return !views_.empty(); })) {
+            const auto view = views_.front();
+            views_.pop_front();
+            lock.unlock();
+            const auto sum = sum_of(view);
+            lock.lock();
+            sum_ += sum;
+            if (--unread_ == 0) read_.notify_one();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::condition_variable read_;
+    std::deque<clusters::ClustersView> views_;
+    std::size_t unread_ = 0;
+    std::int64_t sum_ = 0;
+    std::vector<std::jthread> threads_;
+};
+
+std::int64_t pixels_of(const Work& work) {
+    return work.simulation.rows * work.simulation.columns;
+}
+clusters::Pedestal trained(const Work& work, std::span<const std::byte> input) {
+    const auto expected =
+        static_cast<std::size_t>((work.dark + work.frames) * pixels_of(work)) * sizeof(frames::Pixel);
+    if (input.size() != expected)
+        throw Error(ErrorCode::state,
+                    fmt::format("the input has {} bytes, expected {}", input.size(), expected));
+    const frames::Shape shape{work.simulation.rows, work.simulation.columns};
+    clusters::Training training(shape, {});
+    training.add(
+        {reinterpret_cast<const frames::Pixel*>(input.data()), {work.dark, shape.rows, shape.columns}});
+    return training.finish({}, {});
+}
+const frames::Pixel* data_of(const Work& work, std::span<const std::byte> input) {
+    return reinterpret_cast<const frames::Pixel*>(input.data()) + work.dark * pixels_of(work);
+}
+// A frame's number is its place in the repetition.
+std::vector<frames::FrameInfo> numbered(const Work& work) {
+    std::vector<frames::FrameInfo> infos(static_cast<std::size_t>(work.frames));
+    for (std::size_t i = 0; i < infos.size(); ++i) infos[i].number = i;
+    return infos;
 }
 
 class Finding final : public ladder::Subject {
   public:
     Finding(const Work& work, const Options& options, std::span<const std::byte> input)
-        : work_(work), options_(options), finder_(make(work, options, input)) {
-        const auto pixels = static_cast<std::size_t>(work.simulation.rows * work.simulation.columns);
-        data_ = reinterpret_cast<const frames::Pixel*>(input.data()) +
-                static_cast<std::size_t>(work.dark) * pixels;
-        infos_.resize(static_cast<std::size_t>(work.frames));
-        for (std::size_t i = 0; i < infos_.size(); ++i) infos_[i].number = i;
+        : work_(work),
+          options_(options),
+          finder_(trained(work, input), options.find, options.speed),
+          data_(data_of(work, input)),
+          infos_(numbered(work)) {
+        if (options_.readers > 0) readers_ = std::make_unique<Readers>(options_.readers);
     }
     std::string state_digest() const override { return finder_.model_digest(); }
     void poison() override {
         kept_ = {};
+        held_.clear();
         counts_.assign(infos_.size(), ~std::uint64_t{0});
         hashes_.assign(infos_.size(), {});
     }
+    void reserve() override {
+        if (options_.pinned) finder_.pin({data_, static_cast<std::size_t>(work_.frames * pixels_of(work_))});
+        finder_.reserve(step(), options_.room);
+    }
     ladder::Outcome run() override {
-        const std::int64_t step = options_.collection == Collection::per_frame ? 1 : options_.batch;
         const std::int64_t rows = work_.simulation.rows, columns = work_.simulation.columns;
-        std::uint64_t total = 0;
-        for (std::int64_t first = 0; first < work_.frames; first += step) {
-            const std::int64_t count = std::min(step, work_.frames - first);
-            const frames::Block block{{infos_.data() + first, static_cast<std::size_t>(count)},
-                                      {data_ + first * rows * columns, {count, rows, columns}}};
-            const auto batch = finder_.find(block);
-            total += batch.view().clusters();
-            if (options_.retain || options_.collection == Collection::copy) {
-                auto owned = batch.to_owned();
-                note(first, owned.view());
-                if (options_.retain) kept_.push_back(std::move(owned));
-            } else {
-                note(first, batch.view());
-            }
+        total_ = 0;
+        for (std::int64_t first = 0; first < work_.frames; first += step()) {
+            const std::int64_t count = std::min(step(), work_.frames - first);
+            if (finder_.pending() == static_cast<std::size_t>(options_.depth)) take();
+            finder_.submit({{infos_.data() + first, static_cast<std::size_t>(count)},
+                            {data_ + first * rows * columns, {count, rows, columns}}});
         }
-        return {static_cast<double>(work_.frames), total};
+        while (finder_.pending() > 0) take();
+        if (readers_) read_sum_ = readers_->wait();
+        return {static_cast<double>(work_.frames), total_};
     }
     ladder::Answer output() override {
+        std::int64_t sum = 0;
+        for (const auto& batch : held_) {
+            sum += sum_of(batch.view());
+            for (std::size_t i = 0; i < batch.view().frames(); ++i) {
+                hashes_[static_cast<std::size_t>(batch.view().numbers[i])] = hash_frame(batch.view(), i);
+            }
+        }
+        if (readers_ && sum != read_sum_)
+            throw Error(ErrorCode::state, fmt::format("the readers' sum is {}, expected {}", read_sum_, sum));
         ladder::Answer answer{
             ladder::array_of<std::uint64_t>("counts", std::span<const std::uint64_t>(counts_))};
         if (!options_.retain) {
@@ -190,34 +339,124 @@ class Finding final : public ladder::Subject {
     }
 
   private:
-    static clusters::Finder make(const Work& work, const Options& options, std::span<const std::byte> input) {
-        const std::int64_t rows = work.simulation.rows, columns = work.simulation.columns;
-        const auto expected =
-            static_cast<std::size_t>((work.dark + work.frames) * rows * columns) * sizeof(frames::Pixel);
-        if (input.size() != expected)
-            throw Error(ErrorCode::state,
-                        fmt::format("the input has {} bytes, expected {}", input.size(), expected));
-        clusters::Training training({rows, columns}, {});
-        training.add({reinterpret_cast<const frames::Pixel*>(input.data()), {work.dark, rows, columns}});
-        return {training.finish({}, {}), options.find, options.speed};
+    [[nodiscard]] std::int64_t step() const {
+        return options_.collection == Collection::per_frame ? 1 : options_.batch;
     }
-    void note(std::int64_t first, const clusters::ClustersView& view) {
+    // Collects the oldest batch and does with it what the options say.
+    void take() {
+        auto batch = finder_.collect();
+        total_ += batch.view().clusters();
+        if (options_.retain || options_.collection == Collection::copy) {
+            auto owned = batch.to_owned();
+            note(owned.view());
+            if (options_.retain) kept_.push_back(std::move(owned));
+            return;
+        }
+        note(batch.view());
+        if (readers_) readers_->add(batch.view());
+        if (!options_.speed.hashes) held_.push_back(std::move(batch));
+    }
+    void note(const clusters::ClustersView& view) {
         for (std::size_t i = 0; i < view.frames(); ++i) {
-            counts_[static_cast<std::size_t>(first) + i] = view.count(i);
-            if (!view.hashes.empty()) hashes_[static_cast<std::size_t>(first) + i] = view.hashes[i];
+            const auto frame = static_cast<std::size_t>(view.numbers[i]);
+            counts_[frame] = view.count(i);
+            if (!view.hashes.empty()) hashes_[frame] = view.hashes[i];
         }
     }
 
     Work work_;
     Options options_;
     clusters::Finder finder_;
-    const frames::Pixel* data_ = nullptr;
+    const frames::Pixel* data_;
     std::vector<frames::FrameInfo> infos_;
+    std::unique_ptr<Readers> readers_;  // none: null
+    std::int64_t read_sum_ = 0;
+    std::uint64_t total_ = 0;  // clusters of this run
     std::vector<clusters::Clusters> kept_;
+    std::vector<clusters::Batch> held_;
     std::vector<std::uint64_t> counts_;
     std::vector<Hash128> hashes_;
     std::vector<std::uint32_t> rows_, columns_;
     std::vector<std::int32_t> residuals_;
+};
+
+// Engine streams. Results are counted, or copied a frame at a time as the campaign's first steps did.
+class Streaming final : public ladder::Subject {
+  public:
+    Streaming(const Work& work, const Options& options, std::span<const std::byte> input)
+        : work_(work),
+          options_(options),
+          finder_(trained(work, input), options.find, options.stream,
+                  options.speed.backend == "cuda" ? options.speed.devices : "emulated"),
+          data_(data_of(work, input)),
+          infos_(numbered(work)) {}
+    std::string state_digest() const override { return finder_.model_digest(); }
+    void reserve() override {
+        if (options_.pinned) finder_.pin({data_, static_cast<std::size_t>(work_.frames * pixels_of(work_))});
+        // Views are held until they are checked, outside the clock; copies go back at once.
+        const auto blocks = (work_.frames + chunk() - 1) / chunk();
+        finder_.reserve(chunk(), static_cast<std::size_t>(views() ? blocks : std::min(blocks, depth())));
+    }
+    void poison() override {
+        held_.clear();
+        copies_.clear();
+        counts_.assign(infos_.size(), ~std::uint64_t{0});
+        hashes_.assign(infos_.size(), {});
+    }
+    ladder::Outcome run() override {
+        total_ = 0;
+        for (std::int64_t first = 0; first < work_.frames; first += chunk()) {
+            const std::int64_t count = std::min(chunk(), work_.frames - first);
+            if (static_cast<std::int64_t>(finder_.pending()) == depth()) take();
+            finder_.submit({{infos_.data() + first, static_cast<std::size_t>(count)},
+                            {data_ + first * pixels_of(work_),
+                             {count, work_.simulation.rows, work_.simulation.columns}}});
+        }
+        while (finder_.pending() > 0) take();
+        return {static_cast<double>(work_.frames), total_};
+    }
+    ladder::Answer output() override {
+        for (const auto& batch : held_) {
+            for (std::size_t i = 0; i < batch.frames(); ++i) note(batch.view(i));
+        }
+        for (const auto& frame : copies_) note(frame.view());
+        return {ladder::array_of<std::uint64_t>("counts", std::span<const std::uint64_t>(counts_)),
+                ladder::array_of<std::byte>("hashes", {hashes_.data()->data(), 16 * hashes_.size()})};
+    }
+    std::vector<ladder::Detector> detectors() const override {
+        return {{"at_cap", finder_.frames_at_cap() + finder_.frames_cut()}};
+    }
+
+  private:
+    [[nodiscard]] std::int64_t chunk() const { return chunk_of(options_); }
+    // With chunks the next one is submitted before the one before is collected.
+    [[nodiscard]] std::int64_t depth() const { return options_.chunk == "off" ? 1 : 2; }
+    [[nodiscard]] bool views() const { return options_.collection == Collection::view; }
+    void take() {
+        auto batch = finder_.collect();
+        for (std::size_t i = 0; i < batch.frames(); ++i) {
+            total_ += batch.count(i);
+            if (views()) continue;
+            copies_.emplace_back().append(batch.view(i));
+        }
+        if (views()) held_.push_back(std::move(batch));
+    }
+    void note(const clusters::ClustersView& frame) {
+        const auto i = static_cast<std::size_t>(frame.numbers[0]);
+        counts_[i] = frame.clusters();
+        hashes_[i] = hash_frame(frame, 0);
+    }
+
+    Work work_;
+    Options options_;
+    clusters::StreamFinder finder_;
+    const frames::Pixel* data_;
+    std::vector<frames::FrameInfo> infos_;
+    std::vector<clusters::StreamBatch> held_;
+    std::vector<clusters::Clusters> copies_;
+    std::uint64_t total_ = 0;
+    std::vector<std::uint64_t> counts_;
+    std::vector<Hash128> hashes_;
 };
 
 class Type final : public ladder::SubjectType {
@@ -234,21 +473,29 @@ class Type final : public ladder::SubjectType {
     std::string unavailable(const ladder::Settings& work, const ladder::Settings& settings,
                             const ladder::Place&) const override {
         const std::string wanted = parse(work, settings).speed.backend;
+        if (wanted == "cuda_emulated") return {};
         const auto backends = clusters::available_backends();
         if (wanted == "auto" || wanted == "simd" ||
             std::find(backends.begin(), backends.end(), wanted) != backends.end())
             return {};
-        if (wanted == "cuda") return "this build has no CUDA backend";
+        if (wanted == "cuda") {
+            std::string why;
+            (void)cuda::devices(why);
+            return "no GPU: " + why;
+        }
         return fmt::format("backend {} is not on this machine, which has {}", wanted,
                            fmt::join(backends, ", "));
     }
-    std::optional<ladder::Settings> scalar(const ladder::Settings& settings) const override {
+    std::optional<ladder::Settings> scalar(const ladder::Settings& work,
+                                           const ladder::Settings& settings) const override {
         ladder::Settings plain;
         for (const auto* option :
              {"n_sigma", "epoch", "memory", "rule", "streams", "ties", "payload", "retain"})
             if (const auto* setting = ladder::find(settings, option))
                 plain.push_back({option, setting->value, 0});
-        plain.push_back({"backend", std::string("reference"), 0});
+        const auto* rule = ladder::find(settings, "rule");
+        const bool raster = rule != nullptr && ladder::value_text(rule->value) == "raster";
+        plain.push_back({"backend", raster ? std::string("reference") : parse_work(work).judge, 0});
         plain.push_back({"threads", std::int64_t{1}, 0});
         return plain;
     }
@@ -282,8 +529,10 @@ class Type final : public ladder::SubjectType {
             }
     }
     std::unique_ptr<ladder::Subject> build(const ladder::BuildInput& input) const override {
-        return std::make_unique<Finding>(parse_work(input.work), parse(input.work, input.configuration),
-                                         input.input);
+        const auto work = parse_work(input.work);
+        const auto options = parse(input.work, input.configuration);
+        if (options.engine == Engine::streams) return std::make_unique<Streaming>(work, options, input.input);
+        return std::make_unique<Finding>(work, options, input.input);
     }
 };
 

@@ -105,7 +105,7 @@ class Type final : public ladder::SubjectType {
                                     const ladder::Settings& settings) const override {
         return ladder::facts_of(parse<Options>(settings));
     }
-    std::optional<ladder::Settings> scalar(const ladder::Settings&) const override {
+    std::optional<ladder::Settings> scalar(const ladder::Settings&, const ladder::Settings&) const override {
         return ladder::Settings{{"speed", 1000.0, 0}};
     }
     std::unique_ptr<ladder::Subject> build(const ladder::BuildInput& input) const override {

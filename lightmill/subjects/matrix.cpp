@@ -118,7 +118,7 @@ class Type final : public ladder::SubjectType {
                                     const ladder::Settings& settings) const override {
         return ladder::facts_of(parse<Options>(settings));
     }
-    std::optional<ladder::Settings> scalar(const ladder::Settings&) const override {
+    std::optional<ladder::Settings> scalar(const ladder::Settings&, const ladder::Settings&) const override {
         return ladder::Settings{{"version", std::string("dot"), 0}};
     }
     std::vector<ladder::Load> loads(const ladder::Settings& work, const ladder::Settings&) const override {

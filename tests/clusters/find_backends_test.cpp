@@ -13,11 +13,32 @@ namespace {
 struct Case {
     std::string backend;
     int threads;
+    int bands = 1;           // over devices
+    std::int64_t chunk = 0;  // frames of a copy to a device
+    // As many bands as a frame has room for.
+    [[nodiscard]] SpeedOptions speed(const Shape& shape, const Window& window) const {
+        SpeedOptions speed{.backend = backend, .threads = threads, .copy_frames = chunk, .ring = 2};
+        const auto most = std::max<std::int64_t>(1, shape.rows / (window.height / 2));
+        for (int i = 1; i < std::min<std::int64_t>(bands, most); ++i) {
+            // Several bands on the one GPU there may be.
+            speed.devices += backend == "cuda" ? std::string(",0") : fmt::format(",{}", i);
+        }
+        return speed;
+    }
 };
 
 std::vector<Case> cases() {
     std::vector<Case> all;
-    for (const auto backend : available_backends()) {
+    auto backends = available_backends();
+    backends.push_back("cuda_emulated");
+    for (const auto backend : backends) {
+        if (backend.starts_with("cuda")) {
+            all.push_back({std::string(backend), 1});
+            all.push_back({std::string(backend), 2, 1, 2});
+            all.push_back({std::string(backend), 1, 2, 3});
+            all.push_back({std::string(backend), 1, 3, 1});
+            continue;
+        }
         for (const int threads : {1, 2, 3, 7}) {
             if (backend != "reference" || threads == 1) all.push_back({std::string(backend), threads});
         }
@@ -33,7 +54,7 @@ class EveryBackend : public testing::TestWithParam<Case> {
         const auto scene = make_scene(scene_options);
         const auto want =
             find_all(scene, options, {.backend = "reference"}, 1000, module_rows, module_columns);
-        const SpeedOptions speed{.backend = GetParam().backend, .threads = GetParam().threads};
+        const auto speed = GetParam().speed(scene_options.shape, options.window);
         const auto got = find_all(scene, options, speed, step, module_rows, module_columns);
         EXPECT_EQ(got.clusters.rows, want.clusters.rows);
         EXPECT_EQ(got.clusters.columns, want.clusters.columns);
@@ -139,8 +160,7 @@ TEST_P(EveryBackend, OnRandomWorlds) {
 TEST_P(EveryBackend, RefusesWhatInt16CannotHold) {
     auto scene = make_scene({});
     scene.pixels[40 * 10 + 20] = 60000;
-    Finder finder(scene.pedestal, {.payload = Payload::int16},
-                  {.backend = GetParam().backend, .threads = GetParam().threads});
+    Finder finder(scene.pedestal, {.payload = Payload::int16}, GetParam().speed(scene.pedestal.shape, {}));
     try {
         (void)finder.find(scene.all());
         FAIL() << "a residual of about 57000 went into 16 bits";
@@ -155,7 +175,7 @@ TEST_P(EveryBackend, GoesOnFromAState) {
     const auto scene = make_scene({.frames = 20, .mask = true, .absent_value = true});
     for (const FindOptions& options : {FindOptions{}, FindOptions{.epoch = 4},
                                        FindOptions{.epoch = 2, .rule = Rule::per_stream, .streams = 2}}) {
-        const SpeedOptions speed{.backend = GetParam().backend, .threads = GetParam().threads};
+        const auto speed = GetParam().speed(scene.pedestal.shape, options.window);
         const auto whole = find_all(scene, options, speed);
         Finder first(scene.pedestal, options, speed);
         Clusters clusters;
@@ -171,7 +191,10 @@ TEST_P(EveryBackend, GoesOnFromAState) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Finder, EveryBackend, testing::ValuesIn(cases()), [](const auto& c) {
-    return fmt::format("{}_{}_threads", c.param.backend, c.param.threads);
+    const auto& p = c.param;
+    return p.backend.starts_with("cuda")
+               ? fmt::format("{}_{}_threads_{}_bands_chunk_{}", p.backend, p.threads, p.bands, p.chunk)
+               : fmt::format("{}_{}_threads", p.backend, p.threads);
 });
 
 }  // namespace

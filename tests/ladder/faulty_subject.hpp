@@ -73,7 +73,7 @@ class FaultyType final : public SubjectType {
     std::vector<Fact> configuration(const Settings&, const Settings& settings) const override {
         return facts_of(parse(settings));
     }
-    std::optional<Settings> scalar(const Settings&) const override { return Settings{}; }
+    std::optional<Settings> scalar(const Settings&, const Settings&) const override { return Settings{}; }
     std::string swept_option() const override { return "threads"; }
     std::unique_ptr<Subject> build(const BuildInput& input) const override {
         return std::make_unique<FaultySubject>(parse(input.configuration).fault);

@@ -1,4 +1,5 @@
 #include "lightmill/ladder/plan/plan.hpp"
+#include "lightmill/clusters/find/find.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -107,7 +108,16 @@ TEST(Plan, ClustersOptionsThatDoNotGoTogetherAreRefused) {
     EXPECT_THAT(message_of(head + "config = { epoch = 3 }\n"), HasSubstr("a divisor of the 10 frames"));
     EXPECT_THAT(message_of(head + "config = { pinned = true }\n"), HasSubstr("cuda"));
     EXPECT_THAT(message_of(head + "config = { streams = 2 }\n"), HasSubstr("rule per_stream"));
-    EXPECT_THAT(message_of(head + "config = { hashes = false }\n"), HasSubstr("gated"));
+    EXPECT_THAT(message_of(head + "config = { hashes = false, batch = 2 }\n"),
+                HasSubstr("at least 5, one a call"));
+    EXPECT_THAT(message_of(head + "config = { hashes = false, collection = \"copy\" }\n"), HasSubstr("view"));
+    EXPECT_THAT(message_of(head + "config = { readers = 2 }\n"), HasSubstr("views without hashes"));
+    EXPECT_THAT(message_of(head + "config = { cap = 100 }\n"), HasSubstr("streams"));
+    EXPECT_THAT(message_of(head + "config = { engine = \"streams\" }\n"), HasSubstr("backend cuda"));
+    EXPECT_THAT(
+        message_of(head + "config = { engine = \"streams\", backend = \"cuda\", rule = \"per_stream\", "
+                          "chunk = \"half\" }\n"),
+        HasSubstr("off, auto, or a number"));
     EXPECT_THAT(message_of("name = \"t\"\nsubject = \"clusters\"\n[work]\nwindow = \"4x4\"\n" + k_reference),
                 HasSubstr("line 4"));
 }
@@ -123,10 +133,27 @@ TEST(Plan, TheLaddersOfTheProjectAreGood) {
         read_ladder(std::string(LIGHTMILL_LADDERS) + "/clusters-3x3.toml", subjects::all(), {});
     for (const auto* id : {"opt1", "opt2", "opt3", "opt4", "opt5", "opt7", "opt8"}) {
         ASSERT_NE(ladder.find(id), nullptr) << id;
-        EXPECT_THAT(ladder.find(id)->unavailable, HasSubstr("CUDA")) << id;
+        if (clusters::available_backends().front() != "cuda") {
+            EXPECT_THAT(ladder.find(id)->unavailable, HasSubstr("no GPU")) << id;
+        } else {
+            EXPECT_EQ(ladder.find(id)->unavailable, "") << id;
+        }
     }
     EXPECT_THAT(ladder.find("aare")->unavailable, HasSubstr("LIGHTMILL_PEER_PYTHON is not set"));
     EXPECT_FALSE(ladder.sweep.empty());
+}
+
+TEST(Plan, TheWorkCanBeAnother) {
+    const auto file = std::string(LIGHTMILL_LADDERS) + "/clusters-3x3.toml";
+    const auto ladder =
+        read_ladder(file, subjects::all(), {}, {parse_setting("frames=768"), parse_setting("judge=simd")});
+    EXPECT_THAT(ladder.work_text(), HasSubstr("frames=768"));
+    EXPECT_THAT(ladder.work_text(), HasSubstr("judge=simd"));
+    EXPECT_THROW((void)read_ladder(file, subjects::all(), {}, {parse_setting("frams=768")}), Error);
+    EXPECT_THROW((void)parse_setting("frames"), OptionError);
+    EXPECT_EQ(std::get<double>(parse_setting("a=0.5").value), 0.5);
+    EXPECT_EQ(std::get<bool>(parse_setting("a=true").value), true);
+    EXPECT_EQ(std::get<std::string>(parse_setting("a=3x3").value), "3x3");
 }
 
 TEST(Plan, ARoundIsRandomAndTheNextOneItsMirror) {

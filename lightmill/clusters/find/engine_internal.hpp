@@ -39,19 +39,28 @@ struct Setting {
     const Modules& modules;
     const FinderState& state;  // where to begin
     int threads;
+    const SpeedOptions& speed;
 };
 
 class Engine {
   public:
     virtual ~Engine() = default;
-    // Fills slot.found (ends included) with the clusters of the block's frames.
-    virtual void find(const frames::Block& block, Slot& slot) = 0;
+    // What this engine fills, for as many results as may be held.
+    virtual std::shared_ptr<Slot> make_slot() { return std::make_shared<Slot>(); }
+    // Begins to fill a slot of make_slot() with the clusters of the block's frames, whose pixels stay until
+    // collect() has returned for that slot. Slots are collected in the order they were submitted.
+    virtual void submit(const frames::Block& block, Slot& slot) = 0;
+    virtual void collect(Slot&) {}
+    // Makes memory ready for blocks of so many frames and for so many clusters a frame in these slots.
+    virtual void reserve(std::int64_t, std::int64_t, std::span<const std::shared_ptr<Slot>>) {}
+    // Pixels that will be submitted, for as long as the engine lives.
+    virtual void pin(std::span<const Pixel>) {}
     // Ends a short last epoch.
     virtual void finish() = 0;
     // Models, or raster sums, and counters; `frames` is the caller's.
     virtual void save(FinderState& state) const = 0;
     [[nodiscard]] virtual const AbsentCounts& absent() const noexcept = 0;
-    [[nodiscard]] virtual std::span<const std::uint32_t> negatives() const noexcept = 0;
+    [[nodiscard]] virtual std::span<const std::uint32_t> negatives() const = 0;
     [[nodiscard]] virtual int threads() const noexcept = 0;
     // work(0 … frames − 1), on the engine's threads.
     virtual void for_each_frame(std::size_t frames, const std::function<void(std::size_t)>& work) {

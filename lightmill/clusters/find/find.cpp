@@ -3,18 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/base/team.hpp"
 #include "lightmill/clusters/find/engine_internal.hpp"
+#include "lightmill/clusters/find/find_cuda_internal.hpp"
 #include "lightmill/clusters/find/find_simd_internal.hpp"
 #include "lightmill/clusters/find/slot_internal.hpp"
+#include "lightmill/cuda/device.hpp"
 
 namespace lightmill::clusters {
 namespace {
 
 constexpr std::string_view k_reference = "reference";
+constexpr std::string_view k_cuda = "cuda";
+// The CUDA backend on a GPU that the host plays: slow, and there to be tested where there is none.
+constexpr std::string_view k_emulated = "cuda_emulated";
 
 // The module's first rows (columns), with 0 before and the image's size behind.
 std::vector<std::int64_t> module_bounds(std::span<const std::int64_t> starts, std::int64_t size,
@@ -39,6 +45,11 @@ int worthwhile_threads(const Shape& shape, Rule rule) {
     if (rule == Rule::per_stream) return available_threads();  // whole frames go to threads
     const auto most = std::max<std::int64_t>(1, shape.pixels() / k_pixels_a_band);
     return static_cast<int>(std::min<std::int64_t>(available_threads(), most));
+}
+
+bool has_gpu() {
+    std::string why_none;
+    return !cuda::devices(why_none).empty();
 }
 
 // The state before the first frame.
@@ -81,6 +92,7 @@ void refuse_int16(std::int64_t value, std::int64_t row, std::int64_t column) {
 
 std::vector<std::string_view> available_backends() {
     std::vector<std::string_view> backends;
+    if (has_gpu()) backends.push_back(k_cuda);
     for (const auto& target : detail::simd_targets()) backends.push_back(target.name);
     backends.push_back(k_reference);
     return backends;
@@ -94,6 +106,7 @@ struct Finder::Impl {
     std::unique_ptr<detail::Engine> engine;
     std::string_view backend;
     std::vector<std::shared_ptr<detail::Slot>> slots;
+    std::deque<std::shared_ptr<detail::Slot>> pending;  // submitted, oldest first
     std::uint64_t frames = 0;
     std::uint64_t lost_packets = 0;
     bool finished = false;
@@ -109,11 +122,30 @@ struct Finder::Impl {
                    module_bounds(module_columns, shape.columns, "module_columns")};
         frames = state.frames;
         lost_packets = state.absent.lost_packets;
-        const int threads =
-            speed.threads == 0 ? worthwhile_threads(shape, options.rule) : static_cast<int>(speed.threads);
-        const detail::Setting setting{pedestal, options, modules, state, threads};
+        const bool gpu = speed.backend.starts_with(k_cuda) ||
+                         (speed.backend == "auto" && options.rule != Rule::raster && has_gpu());
+        // Beside a GPU threads only hash and stage; to wake more of them costs more than they bring.
+        constexpr int k_beside_gpu = 8;
+        const int threads = speed.threads > 0 ? static_cast<int>(speed.threads)
+                            : gpu             ? std::min(k_beside_gpu, available_threads())
+                                              : worthwhile_threads(shape, options.rule);
+        const detail::Setting setting{pedestal, options, modules, state, threads, speed};
         choose(setting);
-        for (std::int64_t i = 0; i < speed.batches; ++i) slots.push_back(std::make_shared<detail::Slot>());
+        for (std::int64_t i = 0; i < speed.batches; ++i) slots.push_back(engine->make_slot());
+    }
+
+    void require_usable() const {
+        if (failed)
+            throw Error(ErrorCode::state, "find() after an error: the background is no longer known", "find");
+    }
+    template <class Work>
+    void guard(Work&& work) {
+        try {
+            work();
+        } catch (...) {
+            failed = true;
+            throw;
+        }
     }
 
     void choose(const detail::Setting& setting) {
@@ -128,6 +160,12 @@ struct Finder::Impl {
         } else if (wanted == k_reference) {
             backend = k_reference;
             engine = detail::make_reference(setting);
+        } else if (wanted == k_emulated) {
+            backend = k_emulated;
+            engine = detail::make_emulated(setting);
+        } else if (wanted == k_cuda || (wanted == "auto" && has_gpu())) {
+            backend = k_cuda;
+            engine = detail::make_cuda(setting);
         } else {
             for (const auto& target : detail::simd_targets()) {
                 if (wanted != "auto" && wanted != "simd" && wanted != target.name) continue;
@@ -184,12 +222,11 @@ Finder::Finder(Finder&&) noexcept = default;
 Finder& Finder::operator=(Finder&&) noexcept = default;
 Finder::~Finder() = default;
 
-Batch Finder::find(const frames::Block& block) {
+void Finder::submit(const frames::Block& block) {
     auto& impl = *impl_;
     if (impl.finished)
         throw Error(ErrorCode::state, "find() after finish(): the last epoch has ended", "find");
-    if (impl.failed)
-        throw Error(ErrorCode::state, "find() after an error: the background is no longer known", "find");
+    impl.require_usable();
     if (block.pixels.extent(1) != impl.shape.rows || block.pixels.extent(2) != impl.shape.columns) {
         throw OptionError("frames",
                           fmt::format("{}x{} pixels", block.pixels.extent(1), block.pixels.extent(2)),
@@ -202,48 +239,67 @@ Batch Finder::find(const frames::Block& block) {
                           "one info a frame");
     }
     const auto slot = impl.free_slot();
-    try {
-        impl.engine->find(block, *slot);
-    } catch (...) {
-        impl.failed = true;
-        throw;
-    }
-    const auto& found = slot->found;
-    const auto cells = static_cast<std::size_t>(impl.options.window.cells());
+    impl.guard([&] { impl.engine->submit(block, *slot); });
+    slot->first_index = impl.frames;
     slot->numbers.clear();
     for (const auto& info : block.infos) {
         slot->numbers.push_back(info.number);
         impl.lost_packets += info.lost_pixels;
     }
-    slot->offsets.assign(1, 0);
-    slot->offsets.insert(slot->offsets.end(), found.ends.begin(), found.ends.end());
+    impl.frames += frames;
+    slot->held.store(true, std::memory_order_relaxed);
+    impl.pending.push_back(slot);
+}
+
+Batch Finder::collect() {
+    auto& impl = *impl_;
+    impl.require_usable();
+    if (impl.pending.empty()) throw Error(ErrorCode::state, "collect() with nothing submitted", "collect");
+    const auto slot = impl.pending.front();
+    impl.guard([&] { impl.engine->collect(*slot); });
+    impl.pending.pop_front();
     slot->view = {.window = impl.options.window,
-                  .first_index = impl.frames,
+                  .first_index = slot->first_index,
                   .numbers = slot->numbers,
-                  .offsets = slot->offsets,
-                  .rows = found.rows.span().first(found.count),
-                  .columns = found.columns.span().first(found.count),
+                  .offsets = {},
+                  .rows = {},
+                  .columns = {},
                   .residuals = {},
                   .residuals16 = {},
                   .hashes = {}};
-    if (impl.options.payload == Payload::int32) {
-        slot->view.residuals = found.residuals.span().first(found.count * cells);
-    } else {
-        slot->view.residuals16 = found.residuals16.span().first(found.count * cells);
-    }
+    slot->expose(static_cast<std::size_t>(impl.options.window.cells()), impl.options.payload);
     if (impl.speed.hashes) {
-        slot->hashes.resize(frames);
-        impl.engine->for_each_frame(frames,
+        slot->hashes.resize(slot->numbers.size());
+        impl.engine->for_each_frame(slot->numbers.size(),
                                     [&](std::size_t f) { slot->hashes[f] = hash_frame(slot->view, f); });
         slot->view.hashes = slot->hashes;
     }
-    impl.frames += frames;
-    slot->held.store(true, std::memory_order_relaxed);
     return Batch(slot);
 }
 
+Batch Finder::find(const frames::Block& block) {
+    if (!impl_->pending.empty())
+        throw Error(
+            ErrorCode::state,
+            fmt::format("find() with {} blocks submitted; collect() them first", impl_->pending.size()),
+            "find");
+    submit(block);
+    return collect();
+}
+
+std::size_t Finder::pending() const noexcept {
+    return impl_->pending.size();
+}
+
+void Finder::reserve(std::int64_t frames, std::int64_t clusters_a_frame) {
+    impl_->engine->reserve(frames, clusters_a_frame, impl_->slots);
+}
+void Finder::pin(std::span<const Pixel> pixels) {
+    impl_->engine->pin(pixels);
+}
+
 void Finder::finish() {
-    if (!impl_->finished) impl_->engine->finish();
+    if (!impl_->finished) impl_->guard([&] { impl_->engine->finish(); });
     impl_->finished = true;
 }
 
@@ -277,7 +333,7 @@ const AbsentCounts& Finder::absent() const noexcept {
     impl_->absent.lost_packets = impl_->lost_packets;
     return impl_->absent;
 }
-std::span<const std::uint32_t> Finder::negatives() const noexcept {
+std::span<const std::uint32_t> Finder::negatives() const {
     return impl_->engine->negatives();
 }
 std::string_view Finder::backend() const noexcept {

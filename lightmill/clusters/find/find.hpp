@@ -14,7 +14,7 @@
 
 namespace lightmill::clusters {
 
-// Backends that run on this machine, best first: instruction sets of simd, then reference.
+// Backends that run on this machine, best first: cuda, instruction sets of simd, then reference.
 [[nodiscard]] std::vector<std::string_view> available_backends();
 
 // Pixel·frames that were absent because of their value, pixels used in every frame apart.
@@ -57,7 +57,19 @@ class Finder {
     // Error(range) where payload int16 cannot hold a residual, naming it; after that the
     // finder cannot go on.
     [[nodiscard]] Batch find(const frames::Block& block);
-    // Ends a short last epoch: applies its samples. find() may not be called after it.
+    // The same in two steps, so that a GPU has several blocks at a time: batches are collected in the order
+    // in which their blocks were submitted. Pixels are read until then. Throws as find() does, which may
+    // not be called between the two.
+    void submit(const frames::Block& block);
+    [[nodiscard]] Batch collect();
+    [[nodiscard]] std::size_t pending() const noexcept;  // submitted, not collected
+    // Allocates what blocks of so many frames need, results of so many clusters a frame included (0: one in
+    // 48 pixels), so that finding them does not; the background stays as it is. On a GPU only.
+    void reserve(std::int64_t frames, std::int64_t clusters_a_frame = 0);
+    // Locks the pages of memory that frames will be submitted from, which a GPU then reads at full speed,
+    // until the finder ends. The memory must live as long. Without effect on other backends.
+    void pin(std::span<const Pixel> pixels);
+    // Ends a short last epoch: applies its samples. No frames may be submitted after it.
     void finish();
 
     [[nodiscard]] std::uint64_t frames() const noexcept;  // delivered so far
@@ -67,8 +79,8 @@ class Finder {
     // Of the models as they are now; inside an epoch, as they will be at its end if it ended now.
     [[nodiscard]] std::string model_digest() const;
     [[nodiscard]] const AbsentCounts& absent() const noexcept;
-    [[nodiscard]] std::span<const std::uint32_t> negatives() const noexcept;  // (rows × columns)
-    [[nodiscard]] std::string_view backend() const noexcept;                  // what runs, by its full name
+    [[nodiscard]] std::span<const std::uint32_t> negatives() const;  // (rows × columns)
+    [[nodiscard]] std::string_view backend() const noexcept;         // what runs, by its full name
     [[nodiscard]] int threads() const noexcept;
 
   private:

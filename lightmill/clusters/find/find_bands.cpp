@@ -78,7 +78,7 @@ class Bands final : public Engine {
         }
     }
 
-    void find(const frames::Block& block, Slot& slot) override {
+    void submit(const frames::Block& block, Slot& slot) override {
         const auto frames = block.pixels.extent(0);
         team_.run([&](int member) {
             for (auto i = static_cast<std::size_t>(member); i < lanes_.size();
@@ -116,7 +116,7 @@ class Bands final : public Engine {
     }
 
     const AbsentCounts& absent() const noexcept override { return absent_; }
-    std::span<const std::uint32_t> negatives() const noexcept override {
+    std::span<const std::uint32_t> negatives() const override {
         count_negatives();
         return negatives_;
     }

@@ -28,7 +28,7 @@ class Raster final : public Engine {
         present_.resize(sum_.size());
     }
 
-    void find(const frames::Block& block, Slot& slot) override {
+    void submit(const frames::Block& block, Slot& slot) override {
         slot.found.clear();
         for (std::int64_t f = 0; f < block.pixels.extent(0); ++f) {
             find_frame(block.pixels[f].data(), slot.found);
@@ -43,7 +43,7 @@ class Raster final : public Engine {
         state.negatives = negatives_;
     }
     const AbsentCounts& absent() const noexcept override { return absent_; }
-    std::span<const std::uint32_t> negatives() const noexcept override { return negatives_; }
+    std::span<const std::uint32_t> negatives() const override { return negatives_; }
     int threads() const noexcept override { return 1; }
 
   private:

@@ -34,7 +34,7 @@ class Reference final : public Engine {
         column_module_ = module_ranges(setting.modules.columns);
     }
 
-    void find(const frames::Block& block, Slot& slot) override {
+    void submit(const frames::Block& block, Slot& slot) override {
         slot.found.clear();
         for (std::int64_t f = 0; f < block.pixels.extent(0); ++f) {
             auto& stream = streams_[next_++ % streams_.size()];
@@ -53,7 +53,7 @@ class Reference final : public Engine {
         state.negatives = negatives_;
     }
     const AbsentCounts& absent() const noexcept override { return absent_; }
-    std::span<const std::uint32_t> negatives() const noexcept override { return negatives_; }
+    std::span<const std::uint32_t> negatives() const override { return negatives_; }
     int threads() const noexcept override { return 1; }
 
   private:

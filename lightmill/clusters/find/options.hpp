@@ -99,17 +99,19 @@ struct SpeedOptions {
     std::int64_t threads = 0;
     std::int64_t batches = 3;  // results that may be held at the same time
     bool hashes = true;
+    // Of backend cuda alone.
+    std::string devices = "0";
+    std::int64_t copy_frames = 0;
+    std::int64_t ring = 4;
     friend bool operator==(const SpeedOptions&, const SpeedOptions&) = default;
 };
 template <class Options, class Visitor>
     requires std::is_same_v<std::remove_const_t<Options>, SpeedOptions>
 void visit_options(Options& options, Visitor&& visit) {
-    visit(
-        OptionInfo{
-            .name = "backend",
-            .help =
-                "auto, reference, simd, or one instruction set of simd (simd_avx512, simd_avx2, simd_sse4)"},
-        options.backend);
+    visit(OptionInfo{.name = "backend",
+                     .help = "auto, cuda, simd, one instruction set of simd (simd_avx512, simd_avx2, "
+                             "simd_sse4), or reference"},
+          options.backend);
     visit(OptionInfo{.name = "threads",
                      .help = "threads that find; 0 takes every core this process may use",
                      .minimum = 0,
@@ -122,6 +124,20 @@ void visit_options(Options& options, Visitor&& visit) {
           options.batches);
     visit(OptionInfo{.name = "hashes", .help = "compute each frame's hash, which the result digest needs"},
           options.hashes);
+    visit(OptionInfo{.name = "devices",
+                     .help = "GPUs that share the rows of each frame, as in 0 or 0,1 (cuda)"},
+          options.devices);
+    visit(OptionInfo{.name = "copy_frames",
+                     .help = "frames of one copy to the GPU; 0: all of a call's, up to 128 (cuda)",
+                     .unit = "frames",
+                     .minimum = 0,
+                     .maximum = 1 << 20},
+          options.copy_frames);
+    visit(OptionInfo{.name = "ring",
+                     .help = "chunks that are on the GPU at the same time (cuda)",
+                     .minimum = 1,
+                     .maximum = 64},
+          options.ring);
 }
 
 }  // namespace lightmill::clusters

@@ -41,11 +41,30 @@ struct Found {
 
 struct Slot {
     std::atomic<bool> held{false};
+    std::uint64_t first_index = 0;
     std::vector<std::uint64_t> numbers;
     std::vector<std::uint64_t> offsets;
     std::vector<Hash128> hashes;
     Found found;
     ClustersView view;
+
+    Slot() = default;
+    Slot(const Slot&) = delete;
+    Slot& operator=(const Slot&) = delete;
+    virtual ~Slot() = default;
+    // Fills the view's offsets, rows, columns and residuals with what was found.
+    virtual void expose(std::size_t cells, Payload payload) {
+        offsets.assign(1, 0);
+        offsets.insert(offsets.end(), found.ends.begin(), found.ends.end());
+        view.offsets = offsets;
+        view.rows = found.rows.span().first(found.count);
+        view.columns = found.columns.span().first(found.count);
+        if (payload == Payload::int32) {
+            view.residuals = found.residuals.span().first(found.count * cells);
+        } else {
+            view.residuals16 = found.residuals16.span().first(found.count * cells);
+        }
+    }
 };
 
 }  // namespace lightmill::clusters::detail

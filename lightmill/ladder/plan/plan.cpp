@@ -144,7 +144,7 @@ class Reader {
              fmt::format("{}: subject: found '{}', expected one of {}", where, wanted, fmt::join(all, ", ")));
     }
 
-    Ladder read(const std::string& content) const;
+    Ladder read(const std::string& content, const Settings& work_over) const;
 
   private:
     Rung rung(const toml::table& table, const Ladder& ladder, const Settings& common) const;
@@ -235,7 +235,7 @@ void Reader::check_order(const Ladder& ladder) const {
     }
 }
 
-Ladder Reader::read(const std::string& content) const {
+Ladder Reader::read(const std::string& content, const Settings& work_over) const {
     toml::table top;
     try {
         top = toml::parse(content, file_);
@@ -256,6 +256,7 @@ Ladder Reader::read(const std::string& content) const {
     ladder.title = text(top, where, "title", false);
     ladder.subject = &subject(top, where);
     if (const auto* work = table(top, where, "work")) ladder.work = settings(*work, "work");
+    ladder.work = merged(ladder.work, work_over);
     ladder.work_facts = checked(ladder.work, 0, "work", [&] { return ladder.subject->work(ladder.work); });
     Settings common;
     if (const auto* options = table(top, where, "common")) common = settings(*options, "common");
@@ -347,11 +348,12 @@ std::string Ladder::work_text() const {
 }
 
 Ladder parse_ladder(const std::string& text, const std::string& file, const Subjects& subjects,
-                    const Variables& variables) {
-    return Reader(file, subjects, variables).read(text);
+                    const Variables& variables, const Settings& work) {
+    return Reader(file, subjects, variables).read(text, work);
 }
-Ladder read_ladder(const std::string& file, const Subjects& subjects, const Variables& variables) {
-    return parse_ladder(read_file(file, 1 << 20), file, subjects, variables);
+Ladder read_ladder(const std::string& file, const Subjects& subjects, const Variables& variables,
+                   const Settings& work) {
+    return parse_ladder(read_file(file, 1 << 20), file, subjects, variables, work);
 }
 
 std::vector<std::size_t> round_order(std::size_t arms, int round, std::uint64_t seed) {

@@ -130,10 +130,11 @@ struct Ladder {
 // Throws FormatError for a file, key or value that is not allowed, naming file, line, what was found and what
 // was expected. `text` is the file's content, `file` its path; programs of foreign rungs are taken relative
 // to it.
+// work: settings in place of those of the file's [work].
 [[nodiscard]] Ladder parse_ladder(const std::string& text, const std::string& file, const Subjects& subjects,
-                                  const Variables& variables);
+                                  const Variables& variables, const Settings& work = {});
 [[nodiscard]] Ladder read_ladder(const std::string& file, const Subjects& subjects,
-                                 const Variables& variables);
+                                 const Variables& variables, const Settings& work = {});
 
 // One thing that takes its turn in every round.
 struct Arm {

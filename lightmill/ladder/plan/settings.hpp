@@ -26,6 +26,8 @@ struct Setting {
 using Settings = std::vector<Setting>;
 
 [[nodiscard]] std::string value_text(const Value& value);
+// "frames=1024" as a setting; true, false and numbers are taken as such. Throws OptionError without a '='.
+[[nodiscard]] Setting parse_setting(std::string_view text);
 [[nodiscard]] const Setting* find(const Settings& settings, std::string_view name) noexcept;
 // Those of `base`, with the ones of `over` in their place or behind.
 [[nodiscard]] Settings merged(const Settings& base, const Settings& over);

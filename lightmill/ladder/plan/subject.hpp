@@ -91,9 +91,11 @@ class SubjectType {
     [[nodiscard]] virtual std::string unavailable(const Settings&, const Settings&, const Place&) const {
         return {};
     }
-    // The plain implementation that gives the same answer; nothing where there is none, and the
+    // The plain implementation that gives the same answer to that work; nothing where there is none, and the
     // reference rung stands in.
-    [[nodiscard]] virtual std::optional<Settings> scalar(const Settings&) const { return std::nullopt; }
+    [[nodiscard]] virtual std::optional<Settings> scalar(const Settings&, const Settings&) const {
+        return std::nullopt;
+    }
     // The option that a fair CPU baseline has tried out, such as "threads"; empty where there is none.
     [[nodiscard]] virtual std::string swept_option() const { return {}; }
     // Bytes and operations that a repetition cannot do without, by the probe's resources.

@@ -336,9 +336,10 @@ std::string Runner::plan_text() const {
 }
 
 std::optional<Settings> Runner::plain(const Rung& rung, const Settings& config) const {
-    return ladder_.subject->scalar(rung.answer                       ? *rung.answer
-                                   : rung.subject == ladder_.subject ? config
-                                                                     : ladder_.reference().config);
+    return ladder_.subject->scalar(ladder_.work, rung.answer ? *rung.answer
+                                                 : rung.subject == ladder_.subject
+                                                     ? config
+                                                     : ladder_.reference().config);
 }
 
 // The answers of the plain implementation, made once for each set of options that change them.

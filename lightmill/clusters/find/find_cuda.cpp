@@ -1,0 +1,778 @@
+// The finder on GPUs: frames go there chunk by chunk, several chunks at a time, each by one copy; what comes
+// back are the bytes that clusters fill. Rows may be shared among several devices in bands, which hand each
+// other the means of their border rows after each epoch.
+//
+// Queues of a band: in (frames), compute (judge: the only one that the model is in), results (scan, list,
+// cells, of frames that are judged), out and places_out (small copies that need not stand between large
+// ones). The order among them is made by a chunk's marks alone.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <optional>
+
+#include "lightmill/base/error.hpp"
+#include "lightmill/base/team.hpp"
+#include "lightmill/clusters/find/device_plan_internal.hpp"
+#include "lightmill/clusters/find/engine_internal.hpp"
+#include "lightmill/clusters/find/find_cuda_internal.hpp"
+#include "lightmill/clusters/find/find_kernels.hpp"
+#include "lightmill/cuda/device.hpp"
+
+namespace lightmill::clusters::detail {
+namespace {
+
+using cuda::DeviceMemory;
+using cuda::PinnedMemory;
+
+// A result in page-locked memory, which device copies fill.
+struct PinnedSlot final : Slot {
+    std::shared_ptr<cuda::Device> device;
+    PinnedMemory<std::uint32_t> rows, columns;
+    PinnedMemory<std::int32_t> cells32;
+    PinnedMemory<std::int16_t> cells16;
+    std::vector<std::uint64_t> ends;  // per frame, of the chunks that are on their way or here
+    std::size_t pending = 0;          // chunks that are not here yet
+    std::size_t count = 0;            // clusters
+    std::size_t capacity = 0;         // clusters
+
+    void begin() noexcept {
+        ends.clear();
+        count = 0;
+    }
+    void expose(std::size_t cells, Payload payload) override {
+        offsets.assign(1, 0);
+        offsets.insert(offsets.end(), ends.begin(), ends.end());
+        view.offsets = offsets;
+        view.rows = {rows.data(), count};
+        view.columns = {columns.data(), count};
+        if (payload == Payload::int32) {
+            view.residuals = {cells32.data(), count * cells};
+        } else {
+            view.residuals16 = {cells16.data(), count * cells};
+        }
+    }
+    // Room for `clusters`, keeping the first `kept`.
+    void reserve(std::size_t clusters, std::size_t kept, std::size_t cells, Payload payload) {
+        if (clusters <= capacity) return;
+        capacity = std::max(clusters, capacity + capacity / 2);
+        const auto grow = [&]<class T>(PinnedMemory<T>& memory, std::size_t each) {
+            PinnedMemory<T> larger(device, capacity * each);
+            if (kept > 0) std::memcpy(larger.data(), memory.data(), kept * each * sizeof(T));
+            memory = std::move(larger);
+        };
+        grow(rows, 1);
+        grow(columns, 1);
+        if (payload == Payload::int32) {
+            grow(cells32, cells);
+        } else {
+            grow(cells16, cells);
+        }
+    }
+};
+
+// The background of one stream of frames, in a band's memory. Two models that judge, in turn: an epoch's
+// last launch writes the next one while others still read.
+struct DeviceModel {
+    DeviceMemory<float> mean[2], variance[2];
+    DeviceMemory<float> learn_mean, learn_variance;  // only with epochs of several frames
+    int current = 0;
+    std::int64_t in_epoch = 0;
+};
+
+// What a chunk needs on one band.
+struct BandChunk {
+    DeviceMemory<Pixel> frames;
+    DeviceMemory<std::uint32_t> photons, starts, counts;
+    DeviceMemory<std::int32_t> residuals;
+    DeviceMemory<unsigned long long> numbers;  // total, misfit, absent: of value, of gain bits
+    DeviceMemory<std::uint64_t> places;
+    DeviceMemory<std::uint32_t> rows, columns;
+    DeviceMemory<std::int32_t> cells32;
+    DeviceMemory<std::int16_t> cells16;
+    std::size_t capacity = 0;  // clusters
+    PinnedMemory<std::uint32_t> host_counts;
+    PinnedMemory<unsigned long long> host_numbers;  // misfit, absent
+    PinnedMemory<Pixel> staged;                     // pageable frames on their way
+    cuda::Device::Mark arrived, judged, counted, listed, copied;
+    // Clusters of this band alone, where there are several bands: they are merged on the host.
+    std::unique_ptr<PinnedSlot> merge = std::make_unique<PinnedSlot>();
+};
+enum : std::size_t { k_total, k_misfit, k_absent_value, k_absent_gain, k_numbers };
+
+struct Chunk {
+    std::vector<BandChunk> bands;
+    std::int64_t room = 0;    // frames
+    std::int64_t frames = 0;  // in it now
+    PinnedSlot* slot = nullptr;
+    bool issued = false;            // its copies out are queued
+    std::size_t first_cluster = 0;  // in the slot
+    std::size_t first_frame = 0;    // in the slot
+};
+
+struct Band {
+    std::shared_ptr<cuda::Device> device;
+    std::int64_t first_row = 0, last_row = 0;        // of the image, its own
+    std::int64_t memory_first = 0, memory_last = 0;  // rows that lie in its memory
+    cuda::Device::Queue in, compute, results, out;
+    cuda::Device::Mark epoch_ended;
+    DevicePlan tables;
+    DeviceMemory<Pixel> offset;
+    DeviceMemory<std::uint32_t> negatives;
+    std::vector<DeviceModel> models;
+    BandPlan plan{};
+
+    [[nodiscard]] std::int64_t memory_rows() const noexcept { return memory_last - memory_first; }
+};
+
+constexpr std::int64_t k_default_chunk = 128;  // frames of a copy, at most, where none is asked for
+constexpr std::size_t k_chunk_bytes = std::size_t{1} << 30;  // of device memory, where none is asked for
+constexpr std::int64_t k_pixels_a_cluster = 48;              // room for this many clusters at first
+
+class Gpus final : public Engine {
+  public:
+    Gpus(const Setting& setting, std::vector<std::shared_ptr<cuda::Device>> devices)
+        : shape_(setting.pedestal.shape),
+          options_(setting.options),
+          constants_(setting.options),
+          absent_rule_(setting.pedestal.absent),
+          modules_(setting.modules),
+          original_(setting.pedestal.model),
+          state_(setting.pedestal.state),
+          kernels_(kernels_for(setting.options.window)),
+          cells_(static_cast<std::size_t>(setting.options.window.cells())),
+          ring_size_(static_cast<std::size_t>(setting.speed.ring)),
+          asked_chunk_(setting.speed.copy_frames),
+          absent_(setting.state.absent),
+          negatives_(setting.state.negatives),
+          next_(setting.state.frames),
+          team_(setting.threads) {
+        const auto half = options_.window.height / 2;
+        if (shape_.rows >= 1 << 20 || shape_.columns >= 1 << 20) {
+            throw OptionError("frames", fmt::format("{}x{} pixels", shape_.rows, shape_.columns),
+                              "fewer than 2^20 rows and columns on a GPU");
+        }
+        // A band must reach beyond its neighbours' windows.
+        const auto most = std::max<std::int64_t>(1, shape_.rows / std::max(half, 1));
+        if (static_cast<std::int64_t>(devices.size()) > most) {
+            throw OptionError("devices", fmt::format("{} of them", devices.size()),
+                              fmt::format("{} at most for {} rows and this window", most, shape_.rows));
+        }
+        const auto count = static_cast<std::int64_t>(devices.size());
+        for (std::int64_t i = 0; i < count; ++i) {
+            bands_.push_back(make_band(devices[static_cast<std::size_t>(i)], shape_.rows * i / count,
+                                       shape_.rows * (i + 1) / count, setting.state));
+        }
+    }
+    ~Gpus() override {
+        // Memory of chunks and slots is written until the queues are empty.
+        try {
+            for (auto& band : bands_) drain(band);
+        } catch (const Error&) {
+            // A device that is lost writes nothing any more.
+        }
+        for (const auto* pixels : pins_) bands_.front().device->unpin(pixels);
+    }
+
+    std::shared_ptr<Slot> make_slot() override {
+        auto slot = std::make_shared<PinnedSlot>();
+        slot->device = bands_.front().device;
+        return slot;
+    }
+
+    void submit(const frames::Block& block, Slot& any_slot) override {
+        auto& slot = static_cast<PinnedSlot&>(any_slot);
+        slot.begin();
+        const auto frames = block.pixels.extent(0);
+        for (std::int64_t first = 0; first < frames;) {
+            auto& chunk = claim(frames - first);
+            chunk.frames = std::min(chunk.room, frames - first);
+            chunk.slot = &slot;
+            chunk.issued = false;
+            chunk.first_frame = static_cast<std::size_t>(first);
+            ++slot.pending;
+            in_flight_.push_back(&chunk);
+            send(chunk, block.pixels.data() + first * shape_.pixels());
+            judge(chunk);
+            for (std::size_t b = 0; b < bands_.size(); ++b) list(bands_[b], chunk.bands[b], chunk);
+            next_ += static_cast<std::uint64_t>(chunk.frames);
+            first += chunk.frames;
+            issue_ready();
+        }
+    }
+
+    void reserve(std::int64_t frames, std::int64_t clusters_a_frame,
+                 std::span<const std::shared_ptr<Slot>> slots) override {
+        while (ring_.size() < ring_size_) {
+            turn_ = ring_.size();
+            (void)claim(frames);
+        }
+        const auto each = clusters_a_frame > 0 ? clusters_a_frame : shape_.pixels() / k_pixels_a_cluster + 1;
+        const auto clusters = static_cast<std::size_t>(frames * each);
+        for (const auto& slot : slots) {
+            if (!slot->held) static_cast<PinnedSlot&>(*slot).reserve(clusters, 0, cells_, options_.payload);
+        }
+    }
+
+    void pin(std::span<const Pixel> pixels) override {
+        bands_.front().device->pin(pixels.data(), pixels.size_bytes());
+        pins_.push_back(pixels.data());
+    }
+
+    void collect(Slot& any_slot) override {
+        const auto& slot = static_cast<PinnedSlot&>(any_slot);
+        while (slot.pending > 0) retire();
+    }
+
+    void finish() override {
+        for (auto& band : bands_) {
+            for (auto& model : band.models) {
+                if (model.in_epoch == 0) continue;
+                const auto bytes = static_cast<std::size_t>(band.plan.pixels) * sizeof(float);
+                band.device->copy(band.compute, model.mean[model.current].data(), model.learn_mean.data(),
+                                  bytes);
+                band.device->copy(band.compute, model.variance[model.current].data(),
+                                  model.learn_variance.data(), bytes);
+                model.in_epoch = 0;
+            }
+        }
+    }
+
+    void save(FinderState& state) const override {
+        state.models.assign(bands_.front().models.size(), original_);
+        for (const auto& band : bands_) {
+            const auto own = static_cast<std::size_t>((band.last_row - band.first_row) * shape_.columns);
+            const auto from = static_cast<std::size_t>((band.first_row - band.memory_first) * shape_.columns);
+            const auto to = static_cast<std::size_t>(band.first_row * shape_.columns);
+            for (std::size_t i = 0; i < band.models.size(); ++i) {
+                const auto& model = band.models[i];
+                const bool inside = model.in_epoch > 0;
+                const auto mean =
+                    fetch(band, (inside ? model.learn_mean : model.mean[model.current]).data() + from, own);
+                const auto variance = fetch(
+                    band, (inside ? model.learn_variance : model.variance[model.current]).data() + from, own);
+                for (std::size_t p = 0; p < own; ++p) {
+                    if (state_[to + p] != PixelState::used) continue;  // keeps what it was trained to
+                    state.models[i].mean[to + p] = mean[p];
+                    state.models[i].variance[to + p] = variance[p];
+                }
+            }
+        }
+        state.absent = absent_;
+        const auto counts = negatives();
+        state.negatives.assign(counts.begin(), counts.end());
+    }
+
+    const AbsentCounts& absent() const noexcept override { return absent_; }
+    std::span<const std::uint32_t> negatives() const override {
+        now_negative_ = negatives_;
+        for (const auto& band : bands_) {
+            const auto own = static_cast<std::size_t>((band.last_row - band.first_row) * shape_.columns);
+            const auto from = static_cast<std::size_t>((band.first_row - band.memory_first) * shape_.columns);
+            const auto counts = fetch(band, band.negatives.data() + from, own);
+            for (std::size_t p = 0; p < own; ++p) {
+                now_negative_[static_cast<std::size_t>(band.first_row * shape_.columns) + p] += counts[p];
+            }
+        }
+        return now_negative_;
+    }
+    int threads() const noexcept override { return team_.size(); }
+
+    void for_each_frame(std::size_t frames, const std::function<void(std::size_t)>& work) override {
+        team_.run([&](int member) {
+            for (auto f = static_cast<std::size_t>(member); f < frames;
+                 f += static_cast<std::size_t>(team_.size()))
+                work(f);
+        });
+    }
+
+  private:
+    Band make_band(const std::shared_ptr<cuda::Device>& device, std::int64_t first, std::int64_t last,
+                   const FinderState& start) const {
+        Band band;
+        band.device = device;
+        band.first_row = first;
+        band.last_row = last;
+        const std::int64_t hh = options_.window.height / 2;
+        band.memory_first = std::max<std::int64_t>(0, first - hh);
+        band.memory_last = std::min(shape_.rows, last + hh);
+        band.in = device->make_queue();
+        band.compute = device->make_queue();
+        band.results = device->make_queue();
+        band.out = device->make_queue();
+        band.epoch_ended = device->make_mark();
+
+        band.tables = make_plan(device, band.compute, modules_, options_.window, first, last);
+        band.plan = band.tables.plan;
+
+        const auto from = static_cast<std::size_t>(band.memory_first * shape_.columns);
+        const auto pixels = static_cast<std::size_t>(band.plan.pixels);
+        const auto part = [&](const auto& values) {
+            const auto begin = values.begin() + static_cast<std::ptrdiff_t>(from);
+            return std::vector(begin, begin + static_cast<std::ptrdiff_t>(pixels));
+        };
+        band.offset = upload(device, band.compute, part(original_.offset));
+        band.negatives = upload(device, band.compute, std::vector<std::uint32_t>(pixels, 0));
+        for (const auto& model : start.models) {
+            auto mean = part(model.mean);
+            for (std::size_t p = 0; p < pixels; ++p) {
+                if (state_[from + p] != PixelState::used) mean[p] = std::numeric_limits<float>::quiet_NaN();
+            }
+            const auto variance = part(model.variance);
+            DeviceModel m;
+            for (int i : {0, 1}) {
+                m.mean[i] = upload(device, band.compute, mean);
+                m.variance[i] = upload(device, band.compute, variance);
+            }
+            if (options_.epoch > 1) {
+                m.learn_mean = upload(device, band.compute, mean);
+                m.learn_variance = upload(device, band.compute, variance);
+            }
+            band.models.push_back(std::move(m));
+        }
+        return band;
+    }
+
+    template <class T>
+    static std::vector<T> fetch(const Band& band, const T* memory, std::size_t count) {
+        std::vector<T> values(count);
+        band.device->copy_out(band.compute, values.data(), memory, count * sizeof(T));
+        drain(band, band.compute);
+        return values;
+    }
+    static void drain(const Band& band, cuda::Device::Queue queue) {
+        const auto mark = band.epoch_ended;  // any mark would do: those who waited for it are queued already
+        band.device->record(queue, mark);
+        band.device->synchronize(mark);
+    }
+    static void drain(const Band& band) {
+        for (const auto queue : {band.in, band.compute, band.results, band.out}) drain(band, queue);
+    }
+
+    // The next chunk of the ring, empty. Grows the ring, and chunks that are too small for `frames`.
+    Chunk& claim(std::int64_t frames) {
+        const auto room = chunk_frames(frames);
+        while (true) {
+            if (turn_ == ring_.size() && ring_.size() < ring_size_) {
+                try {
+                    ring_.push_back(std::make_unique<Chunk>(make_chunk(room)));
+                } catch (const DeviceError& error) {
+                    if (!error.out_of_memory() || ring_.empty()) throw;
+                    ring_size_ = ring_.size();  // the ring is shorter, and goes on
+                }
+            }
+            if (turn_ == ring_.size()) turn_ = 0;
+            auto& chunk = *ring_[turn_];
+            while (std::find(in_flight_.begin(), in_flight_.end(), &chunk) != in_flight_.end()) retire();
+            if (chunk.room < room && frames > chunk.room) {
+                chunk = {};  // before the larger one is made
+                try {
+                    chunk = make_chunk(room);
+                } catch (const DeviceError& error) {
+                    if (!error.out_of_memory() || ring_.size() == 1) throw;
+                    ring_.erase(ring_.begin() + static_cast<std::ptrdiff_t>(turn_));
+                    ring_size_ = ring_.size();
+                    continue;
+                }
+            }
+            ++turn_;
+            return chunk;
+        }
+    }
+
+    [[nodiscard]] std::int64_t chunk_frames(std::int64_t frames) const {
+        if (asked_chunk_ > 0) return std::min(asked_chunk_, frames);
+        const auto bytes = static_cast<std::size_t>(shape_.pixels()) * (sizeof(Pixel) + sizeof(std::int32_t));
+        return std::clamp<std::int64_t>(
+            std::min(frames, k_default_chunk), 1,
+            std::max<std::int64_t>(1, static_cast<std::int64_t>(k_chunk_bytes / bytes)));
+    }
+
+    Chunk make_chunk(std::int64_t room) const {
+        Chunk chunk;
+        chunk.room = room;
+        for (const auto& band : bands_) {
+            const auto& device = band.device;
+            const auto pixels = static_cast<std::size_t>(room) * static_cast<std::size_t>(band.plan.pixels);
+            const auto words =
+                static_cast<std::size_t>(room) * static_cast<std::size_t>(band.plan.map_words());
+            BandChunk c;
+            c.frames = DeviceMemory<Pixel>(device, pixels);
+            c.residuals = DeviceMemory<std::int32_t>(device, pixels);
+            c.photons = DeviceMemory<std::uint32_t>(device, words);
+            c.starts = DeviceMemory<std::uint32_t>(device, words);
+            c.counts = DeviceMemory<std::uint32_t>(device, static_cast<std::size_t>(room));
+            c.numbers = DeviceMemory<unsigned long long>(device, k_numbers);
+            c.host_counts = PinnedMemory<std::uint32_t>(device, static_cast<std::size_t>(room));
+            c.host_numbers = PinnedMemory<unsigned long long>(device, k_numbers);
+            c.merge->device = device;
+            for (auto* mark : {&c.arrived, &c.judged, &c.counted, &c.listed, &c.copied})
+                *mark = device->make_mark();
+            grow_lists(band, c, pixels / static_cast<std::size_t>(k_pixels_a_cluster) + 1);
+            chunk.bands.push_back(std::move(c));
+        }
+        return chunk;
+    }
+    void grow_lists(const Band& band, BandChunk& c, std::size_t clusters) const {
+        c.capacity = clusters;
+        c.places = {};
+        c.rows = {};
+        c.columns = {};
+        c.cells32 = {};
+        c.cells16 = {};
+        c.places = DeviceMemory<std::uint64_t>(band.device, clusters);
+        c.rows = DeviceMemory<std::uint32_t>(band.device, clusters);
+        c.columns = DeviceMemory<std::uint32_t>(band.device, clusters);
+        if (options_.payload == Payload::int32) {
+            c.cells32 = DeviceMemory<std::int32_t>(band.device, clusters * cells_);
+        } else {
+            c.cells16 = DeviceMemory<std::int16_t>(band.device, clusters * cells_);
+        }
+    }
+
+    // Queues the copies of a chunk's frames.
+    void send(Chunk& chunk, const Pixel* pixels) {
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            const auto& band = bands_[b];
+            auto& c = chunk.bands[b];
+            const auto* from = pixels + band.memory_first * shape_.columns;
+            const auto piece = static_cast<std::size_t>(band.plan.pixels);
+            auto step = static_cast<std::size_t>(shape_.pixels());
+            const auto count = static_cast<std::size_t>(chunk.frames);
+            if (!band.device->pinned(pixels)) {
+                if (c.staged.size() < piece * count) {
+                    c.staged = {};
+                    c.staged = PinnedMemory<Pixel>(
+                        band.device, piece * static_cast<std::size_t>(std::max(chunk.room, chunk.frames)));
+                }
+                for_each_frame(count, [&](std::size_t f) {
+                    std::memcpy(c.staged.data() + f * piece, from + f * step, piece * sizeof(Pixel));
+                });
+                from = c.staged.data();
+                step = piece;
+            }
+            if (step == piece) {
+                band.device->copy_in(band.in, c.frames.data(), from, piece * count * sizeof(Pixel));
+            } else {
+                band.device->copy_in_pieces(band.in, c.frames.data(), from, piece * sizeof(Pixel),
+                                            step * sizeof(Pixel), count);
+            }
+            band.device->record(band.in, c.arrived);
+        }
+    }
+
+    // Queues the judging of a chunk's frames: as many frames a launch as have one model.
+    void judge(Chunk& chunk) {
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            const auto& band = bands_[b];
+            band.device->wait(band.compute, chunk.bands[b].arrived);
+            band.device->zero(band.compute, chunk.bands[b].numbers.data(),
+                              k_numbers * sizeof(unsigned long long));
+        }
+        for (std::int64_t f = 0; f < chunk.frames;) {
+            const auto stream = (next_ + static_cast<std::uint64_t>(f)) % bands_.front().models.size();
+            std::int64_t count = 1;
+            if (bands_.front().models.size() == 1) {
+                count = std::min(chunk.frames - f, options_.epoch - bands_.front().models[stream].in_epoch);
+            }
+            bool ended = false;
+            for (std::size_t b = 0; b < bands_.size(); ++b) {
+                ended = judge(bands_[b], chunk.bands[b], bands_[b].models[stream], f, count);
+            }
+            if (ended && bands_.size() > 1) exchange(stream);
+            f += count;
+        }
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            bands_[b].device->record(bands_[b].compute, chunk.bands[b].judged);
+        }
+    }
+
+    // True where the launch ends the epoch.
+    bool judge(const Band& band, const BandChunk& c, DeviceModel& model, std::int64_t first,
+               std::int64_t count) {
+        const bool ends = model.in_epoch + count == options_.epoch;
+        const int next = 1 - model.current;
+        const JudgeParameters parameters{.plan = band.plan,
+                                         .frames = c.frames.data() + first * band.plan.pixels,
+                                         .frame_count = static_cast<std::int32_t>(count),
+                                         .offset = band.offset.data(),
+                                         .mean = model.mean[model.current].data(),
+                                         .variance = model.variance[model.current].data(),
+                                         .learn_mean = model.learn_mean.data(),
+                                         .learn_variance = model.learn_variance.data(),
+                                         .next_mean = ends ? model.mean[next].data() : nullptr,
+                                         .next_variance = ends ? model.variance[next].data() : nullptr,
+                                         .begins = model.in_epoch == 0,
+                                         .threshold = constants_.threshold,
+                                         .cells = constants_.cells,
+                                         .gain = constants_.gain,
+                                         .keep = constants_.keep,
+                                         .absent_value = absent_rule_.value ? *absent_rule_.value : -1,
+                                         .gain_mask = absent_rule_.gain_bits ? 0xC000 : 0,
+                                         .ties_all = options_.ties == Ties::all,
+                                         .photons = c.photons.data() + first * band.plan.map_words(),
+                                         .residuals = c.residuals.data() + first * band.plan.pixels,
+                                         .negatives = band.negatives.data(),
+                                         .absent = c.numbers.data() + k_absent_value};
+        band.device->launch(band.compute, kernels_.judge, judge_shape(band.plan), parameters);
+        model.in_epoch = ends ? 0 : model.in_epoch + count;
+        if (ends) model.current = next;
+        return ends;
+    }
+
+    // Gives every band the new means of the rows beyond its own. A neighbour writes to what is read here only
+    // two epochs later, after it has waited for this band's next epoch.
+    void exchange(std::size_t stream) {
+        for (auto& band : bands_) band.device->record(band.compute, band.epoch_ended);
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            auto& band = bands_[b];
+            const auto take = [&](const Band& other, std::int64_t first, std::int64_t last) {
+                if (first >= last) return;
+                band.device->wait(band.compute, other.epoch_ended);
+                const auto& from = other.models[stream];
+                auto& to = band.models[stream];
+                band.device->copy(
+                    band.compute, to.mean[to.current].data() + (first - band.memory_first) * shape_.columns,
+                    from.mean[from.current].data() + (first - other.memory_first) * shape_.columns,
+                    static_cast<std::size_t>((last - first) * shape_.columns) * sizeof(float));
+            };
+            if (b > 0) take(bands_[b - 1], band.memory_first, band.first_row);
+            if (b + 1 < bands_.size()) take(bands_[b + 1], band.last_row, band.memory_last);
+        }
+    }
+
+    // Queues what makes a list of clusters of a chunk that is judged.
+    void list(const Band& band, BandChunk& c, const Chunk& chunk) {
+        auto& device = *band.device;
+        device.wait(band.results, c.judged);
+        const auto frames = static_cast<std::int32_t>(chunk.frames);
+        device.launch(band.results, kernels_.scan, scan_shape(frames),
+                      ScanParameters{.plan = band.plan,
+                                     .photons = c.photons.data(),
+                                     .starts = c.starts.data(),
+                                     .counts = c.counts.data(),
+                                     .host_counts = c.host_counts.data(),
+                                     .absent = c.numbers.data() + k_absent_value,
+                                     .host_absent = c.host_numbers.data() + k_absent_value});
+        device.record(band.results, c.counted);
+        write_lists(band, c, frames);
+    }
+    void write_lists(const Band& band, BandChunk& c, std::int32_t frames) {
+        auto& device = *band.device;
+        device.launch(band.results, kernels_.list, list_shape(band.plan, frames),
+                      ListParameters{.plan = band.plan,
+                                     .frame_count = frames,
+                                     .photons = c.photons.data(),
+                                     .starts = c.starts.data(),
+                                     .counts = c.counts.data(),
+                                     .capacity = c.capacity,
+                                     .places = c.places.data(),
+                                     .rows = c.rows.data(),
+                                     .columns = c.columns.data(),
+                                     .total = c.numbers.data() + k_total});
+        device.launch(band.results, kernels_.cells, cells_shape(),
+                      CellsParameters{.plan = band.plan,
+                                      .places = c.places.data(),
+                                      .total = c.numbers.data() + k_total,
+                                      .capacity = c.capacity,
+                                      .residuals = c.residuals.data(),
+                                      .cells32 = c.cells32.data(),
+                                      .cells16 = c.cells16.data(),
+                                      .misfit = c.numbers.data() + k_misfit});
+        device.record(band.results, c.listed);
+    }
+
+    // Queues the copies out of every chunk that is counted by now, in order.
+    void issue_ready() {
+        for (auto* chunk : in_flight_) {
+            if (chunk->issued) continue;
+            for (std::size_t b = 0; b < bands_.size(); ++b) {
+                if (!bands_[b].device->done(chunk->bands[b].counted)) return;
+            }
+            issue(*chunk);
+        }
+    }
+
+    // Queues the copies out of a chunk; waits until its clusters are counted.
+    void issue(Chunk& chunk) {
+        auto& slot = *chunk.slot;
+        const auto frames = static_cast<std::size_t>(chunk.frames);
+        std::size_t clusters = 0;
+        std::vector<std::size_t> of_band(bands_.size(), 0);
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            auto& c = chunk.bands[b];
+            bands_[b].device->synchronize(c.counted);
+            for (std::size_t f = 0; f < frames; ++f) of_band[b] += c.host_counts.data()[f];
+            clusters += of_band[b];
+            if (of_band[b] > c.capacity) {
+                bands_[b].device->synchronize(c.listed);
+                grow_lists(bands_[b], c, of_band[b] + of_band[b] / 4);
+                write_lists(bands_[b], c, static_cast<std::int32_t>(frames));
+            }
+        }
+        chunk.first_cluster = slot.count;
+        for (std::size_t f = 0; f < frames; ++f) {
+            for (const auto& c : chunk.bands) slot.count += c.host_counts.data()[f];
+            slot.ends.push_back(slot.count);
+        }
+        if (slot.count > slot.capacity) {
+            // Chunks before this one may be on their way into the memory that is about to move.
+            for (auto* earlier : in_flight_) {
+                if (earlier->slot != &slot || !earlier->issued) continue;
+                await_copies(*earlier);
+            }
+            slot.reserve(slot.count, chunk.first_cluster, cells_, options_.payload);
+        }
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            auto& c = chunk.bands[b];
+            auto& to = bands_.size() == 1 ? slot : *c.merge;
+            if (bands_.size() > 1) to.reserve(of_band[b], 0, cells_, options_.payload);
+            copy_out(bands_[b], c, to, bands_.size() == 1 ? chunk.first_cluster : 0, of_band[b]);
+        }
+        chunk.issued = true;
+    }
+
+    void copy_out(const Band& band, const BandChunk& c, PinnedSlot& to, std::size_t first,
+                  std::size_t count) {
+        auto& device = *band.device;
+        device.wait(band.out, c.listed);
+        device.copy_out(band.out, to.rows.data() + first, c.rows.data(), count * sizeof(std::uint32_t));
+        device.copy_out(band.out, to.columns.data() + first, c.columns.data(), count * sizeof(std::uint32_t));
+        if (options_.payload == Payload::int32) {
+            device.copy_out(band.out, to.cells32.data() + first * cells_, c.cells32.data(),
+                            count * cells_ * sizeof(std::int32_t));
+        } else {
+            device.copy_out(band.out, to.cells16.data() + first * cells_, c.cells16.data(),
+                            count * cells_ * sizeof(std::int16_t));
+            device.copy_out(band.out, c.host_numbers.data() + k_misfit, c.numbers.data() + k_misfit,
+                            sizeof(unsigned long long));
+        }
+        device.record(band.out, c.copied);
+    }
+
+    void await_copies(const Chunk& chunk) const {
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            bands_[b].device->synchronize(chunk.bands[b].copied);
+        }
+    }
+
+    // Waits until the oldest chunk is here, and frees it.
+    void retire() {
+        auto& chunk = *in_flight_.front();
+        if (!chunk.issued) issue(chunk);
+        issue_ready();
+        await_copies(chunk);
+        in_flight_.pop_front();
+        --chunk.slot->pending;
+        for (const auto& c : chunk.bands) {
+            absent_.absent_value += c.host_numbers.data()[k_absent_value];
+            absent_.gain_bits += c.host_numbers.data()[k_absent_gain];
+        }
+        if (bands_.size() > 1) merge(chunk);
+        if (options_.payload == Payload::int16) refuse_misfit(chunk);
+    }
+
+    // Brings the bands' clusters into frame order: bands follow each other within a frame.
+    void merge(Chunk& chunk) {
+        auto& slot = *chunk.slot;
+        std::vector<std::size_t> taken(bands_.size(), 0);
+        auto to = chunk.first_cluster;
+        for (std::size_t f = 0; f < static_cast<std::size_t>(chunk.frames); ++f) {
+            for (std::size_t b = 0; b < bands_.size(); ++b) {
+                const auto& from = *chunk.bands[b].merge;
+                const std::size_t count = chunk.bands[b].host_counts.data()[f];
+                std::copy_n(from.rows.data() + taken[b], count, slot.rows.data() + to);
+                std::copy_n(from.columns.data() + taken[b], count, slot.columns.data() + to);
+                if (options_.payload == Payload::int32) {
+                    std::copy_n(from.cells32.data() + taken[b] * cells_, count * cells_,
+                                slot.cells32.data() + to * cells_);
+                } else {
+                    std::copy_n(from.cells16.data() + taken[b] * cells_, count * cells_,
+                                slot.cells16.data() + to * cells_);
+                }
+                taken[b] += count;
+                to += count;
+            }
+        }
+    }
+
+    void refuse_misfit(const Chunk& chunk) const {
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            const auto& c = chunk.bands[b];
+            const auto misfit = c.host_numbers.data()[k_misfit];
+            if (misfit == 0) continue;
+            const auto inverse = ~misfit;
+            const auto cell = static_cast<std::int64_t>(inverse >> 18 & 0x3FFF);
+            const auto cluster = static_cast<std::size_t>(inverse >> 32);
+            const auto value = static_cast<std::int64_t>(inverse & 0x3FFFF) - (1 << 17);
+            const auto& where = bands_.size() == 1 ? *chunk.slot : *c.merge;
+            const auto at = (bands_.size() == 1 ? chunk.first_cluster : 0) + cluster;
+            refuse_int16(value,
+                         where.rows.data()[at] + cell / options_.window.width - options_.window.height / 2,
+                         where.columns.data()[at] + cell % options_.window.width - options_.window.width / 2);
+        }
+    }
+
+    Shape shape_;
+    FindOptions options_;
+    Constants constants_;
+    AbsentRule absent_rule_;
+    Modules modules_;
+    Model original_;
+    std::vector<PixelState> state_;
+    Kernels kernels_;
+    std::size_t cells_;
+    std::size_t ring_size_;
+    std::int64_t asked_chunk_;
+    std::vector<Band> bands_;
+    std::vector<std::unique_ptr<Chunk>> ring_;
+    std::size_t turn_ = 0;  // of the next chunk to be filled
+    std::vector<const Pixel*> pins_;
+    std::deque<Chunk*> in_flight_;  // oldest first
+    AbsentCounts absent_;
+    std::vector<std::uint32_t> negatives_;  // before the first frame
+    mutable std::vector<std::uint32_t> now_negative_;
+    std::uint64_t next_;
+    Team team_;
+};
+
+std::vector<int> parse_devices(const std::string& text) {
+    std::vector<int> devices;
+    const char* at = text.data();
+    const char* end = text.data() + text.size();
+    while (true) {
+        int index = 0;
+        const auto [next, error] = std::from_chars(at, end, index);
+        if (error != std::errc() || index < 0) break;
+        devices.push_back(index);
+        if (next == end) return devices;
+        if (*next != ',') break;
+        at = next + 1;
+    }
+    throw OptionError("devices", text, "numbers of GPUs with commas between, as in 0 or 0,1");
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> make_cuda(const Setting& setting) {
+    std::vector<std::shared_ptr<cuda::Device>> devices;
+    for (const auto index : parse_devices(setting.speed.devices)) devices.push_back(cuda::open_device(index));
+    return std::make_unique<Gpus>(setting, std::move(devices));
+}
+
+std::unique_ptr<Engine> make_emulated(const Setting& setting) {
+    const auto count = static_cast<int>(parse_devices(setting.speed.devices).size());
+    constexpr std::uint64_t k_seed = 20261201;
+    return make_gpus(setting, cuda::emulated_devices(count, k_seed));
+}
+
+std::unique_ptr<Engine> make_gpus(const Setting& setting,
+                                  std::vector<std::shared_ptr<cuda::Device>> devices) {
+    return std::make_unique<Gpus>(setting, std::move(devices));
+}
+
+}  // namespace lightmill::clusters::detail
