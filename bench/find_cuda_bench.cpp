@@ -114,8 +114,8 @@ int main(int argc, char** argv) try {
                 run.speed.hashes && truth[key].digest == times.digest && truth[key].model == times.model;
             fmt::print("{:4} {:6} {:5} {:>5} {:>5} {:>5} {:6} {:6} {:9.3f} {:9.3f} {:9.3f}  {}\n",
                        to_string(run.find.window), run.find.payload == Payload::int32 ? "int32" : "int16",
-                       run.find.epoch, run.block, run.speed.copy_frames, run.depth, run.speed.hashes, run.pinned,
-                       times.us[0], *std::min_element(times.us.begin() + 1, times.us.end()),
+                       run.find.epoch, run.block, run.speed.copy_frames, run.depth, run.speed.hashes,
+                       run.pinned, times.us[0], *std::min_element(times.us.begin() + 1, times.us.end()),
                        *std::max_element(times.us.begin() + 1, times.us.end()),
                        !run.speed.hashes ? fmt::format("{} clusters", times.clusters)
                        : same            ? "equal"
