@@ -350,6 +350,9 @@ TEST_F(Run, KilledInTheMiddleAndResumedKeepsEveryRowAndRepeatsNone) {
     const auto other = ladder(head("demo", "rounds = 4", "milliseconds = 15") +
                               "[[rung]]\nid = \"a\"\nstatus = \"reference\"\n");
     EXPECT_THROW(run_ladder(other, again), OptionError);
+    auto smaller = plan;
+    smaller.work_facts.front().value = "7";
+    EXPECT_THROW(run_ladder(smaller, again), OptionError);
     run_ladder(plan, again);
     const std::string after = read_file(file);
     EXPECT_EQ(whole_lines(after).substr(0, whole_lines(before).size()), whole_lines(before));

@@ -224,6 +224,9 @@ void Runner::open_directory() {
             if (value(before.policy, fact) != value(session_.policy, fact))
                 throw OptionError("resume", fmt::format("another {} than the session began with", fact),
                                   fmt::format("the same {}: start a new session in another directory", fact));
+        if (before.work != session_.work)
+            throw OptionError("resume", "other work than the session began with",
+                              fmt::format("the same work, {}", before.work));
         std::set<std::string> ran, now;
         for (const auto& rung : before.rungs)
             if (rung.not_run.empty()) ran.insert(rung.id);
