@@ -8,6 +8,8 @@
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/base/team.hpp"
+#include "lightmill/cuda/device.hpp"
+#include "lightmill/ladder/probe/probe_internal.hpp"
 
 namespace lightmill::ladder {
 namespace {
@@ -48,7 +50,46 @@ TEST(Probe, MeasuresEveryResourcePlausibly) {
     EXPECT_LT(p.page_fault_s, 1e-3);
     EXPECT_GT(p.clock_resolution_s, 0);
     EXPECT_LT(p.clock_resolution_s, 1e-4);
-    EXPECT_THAT(p.gpu, testing::HasSubstr("no GPU here"));
+    EXPECT_FALSE(p.gpu.empty());  // its name, or why there is none
+}
+
+TEST(Probe, MeasuresWhatADeviceGives) {
+    Probe p;
+    const auto device = cuda::emulated_devices(1, 1).front();
+    detail::probe_device(device, 0.1, 4 << 20, p);
+    for (const auto* resource : {"host_to_device", "device_to_host", "both_directions"}) {
+        for (const std::int64_t bytes : {320'000, 10'000'000, 64'000'000}) {
+            const auto found = std::find_if(p.ceilings.begin(), p.ceilings.end(), [&](const Ceiling& c) {
+                return c.resource == resource && c.bytes == bytes;
+            });
+            ASSERT_NE(found, p.ceilings.end()) << resource << ' ' << bytes;
+            EXPECT_GT(found->best, 1e7);
+            EXPECT_LT(found->best, 1e13);
+            EXPECT_GE(found->passes, 5);
+        }
+    }
+    EXPECT_GT(ceiling(p, "device_copy"), 1e7);
+    ASSERT_EQ(p.costs.size(), 4U);
+    for (const auto& cost : p.costs) {
+        EXPECT_GT(cost.seconds, 1e-9) << cost.what;
+        EXPECT_LT(cost.seconds, 1e-1) << cost.what;
+    }
+    EXPECT_TRUE(p.notes.empty());
+    const Probe again = probe_from_json(to_json(p), "probe.json");
+    ASSERT_EQ(again.costs.size(), 4U);
+    EXPECT_EQ(again.costs[3].what, p.costs[3].what);
+    EXPECT_EQ(again.costs[3].seconds, p.costs[3].seconds);
+    EXPECT_EQ(again.ceilings.front().bytes, p.ceilings.front().bytes);
+    EXPECT_THAT(to_text(p), testing::HasSubstr("copies queued, 64 MB each"));
+}
+
+TEST(Probe, ADeviceWithoutMemoryLeavesANote) {
+    Probe p;
+    const auto device = cuda::emulated_devices(1, 1, 200 << 20).front();
+    detail::probe_device(device, 0.01, std::size_t{1} << 30, p);
+    EXPECT_EQ(ceiling(p, "device_copy"), 0);
+    EXPECT_THAT(p.notes, testing::Contains(testing::HasSubstr("device_copy was not measured")));
+    EXPECT_EQ(p.costs.size(), 4U);
 }
 
 TEST(Probe, CeilingIsTheHighestWithAtMostSoManyThreads) {

@@ -13,6 +13,8 @@
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/base/team.hpp"
+#include "lightmill/cuda/device.hpp"
+#include "lightmill/ladder/probe/probe_internal.hpp"
 #include "lightmill/ladder/probe/probe_simd_internal.hpp"
 #include "lightmill/ladder/report/statistics.hpp"
 
@@ -21,6 +23,7 @@ namespace {
 
 using detail::k_block_bytes;
 using detail::ProbeKernels;
+using detail::Rates;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t k_mebibyte = std::int64_t{1} << 20;
@@ -28,9 +31,12 @@ constexpr std::int64_t k_page_bytes = 4096;
 constexpr std::int64_t k_huge_page_bytes = 2 * k_mebibyte;
 constexpr double k_pass_s = 0.004;  // long against waking a team (tens of microseconds)
 constexpr int k_least_passes = 5;
+constexpr std::size_t k_device_buffer_bytes = std::size_t{512} << 20;
+constexpr int k_device_slices = 13;  // parts of the time, one for each number of a GPU
 
-constexpr std::string_view k_resources[] = {"memory_read", "memory_write", "memory_copy", "l2_read",
-                                            "l3_read",     "fma_f32",      "fma_f64"};
+constexpr std::string_view k_resources[] = {
+    "memory_read", "memory_write",   "memory_copy",    "l2_read",         "l3_read",    "fma_f32",
+    "fma_f64",     "host_to_device", "device_to_host", "both_directions", "device_copy"};
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -69,29 +75,10 @@ double confirmed_best(std::vector<double> rates) {
     return rates.front();
 }
 
-// Passes of work over a team until the time is used up.
-struct Rates {
-    double best = 0;
-    double median = 0;
-    int passes = 0;
-};
-
 // work(member, repeats) does `repeats` times what is worth `units` over the whole team.
 Rates measure(Team& team, double budget_s, double units, const std::function<void(int, int)>& work) {
-    int repeats = 1;
-    auto pass = [&] {
-        const auto start = Clock::now();
-        team.run([&](int member) { work(member, repeats); });
-        return seconds_since(start);
-    };
-    pass();  // first touch, caches filled, clocks up
-    for (double took = pass(); took < k_pass_s / 2 && repeats < (1 << 24); took = pass())
-        repeats *= std::max(2, static_cast<int>(std::min(64.0, k_pass_s / std::max(took, 1e-9))));
-    std::vector<double> rates;
-    const auto start = Clock::now();
-    while (static_cast<int>(rates.size()) < k_least_passes || seconds_since(start) < budget_s)
-        rates.push_back(units * repeats / pass());
-    return {confirmed_best(rates), median(rates), static_cast<int>(rates.size())};
+    return detail::measure(budget_s, units,
+                           [&](int repeats) { team.run([&](int member) { work(member, repeats); }); });
 }
 
 // 1, 2, 4, ... and the most itself.
@@ -155,7 +142,7 @@ class Prober {
                 result_.notes.push_back(
                     fmt::format("{} with {} threads: half of the passes were below {:.0f} % of the best",
                                 c.resource, c.threads, 100 * c.median / c.best));
-        result_.gpu = "no GPU here: this build measures none";
+        gpu();
         result_.took_s = seconds_since(start);
         return std::move(result_);
     }
@@ -246,6 +233,23 @@ class Prober {
         }
     }
 
+    void gpu() {
+        std::string why_none;
+        const auto devices = cuda::devices(why_none);
+        if (devices.empty()) {
+            result_.gpu = "none: " + why_none;
+            return;
+        }
+        result_.gpu = devices[0].name;
+        if (devices.size() > 1) result_.gpu += fmt::format(", the first of {}", devices.size());
+        try {
+            detail::probe_device(cuda::open_device(devices[0].index), slice_s_ * k_device_slices,
+                                 k_device_buffer_bytes, result_);
+        } catch (const DeviceError& error) {
+            result_.gpu += fmt::format(", not measured: {}", error.what());
+        }
+    }
+
     void measure_faults() {
         result_.page_fault_s = fault_cost(32 * k_mebibyte, k_page_bytes, false);
         result_.huge_page_fault_s = fault_cost(64 * k_mebibyte, k_huge_page_bytes, true);
@@ -312,6 +316,23 @@ std::string_view unit(std::string_view resource) {
 
 }  // namespace
 
+Rates detail::measure(double budget_s, double units, const std::function<void(int)>& work) {
+    int repeats = 1;
+    auto pass = [&] {
+        const auto start = Clock::now();
+        work(repeats);
+        return seconds_since(start);
+    };
+    pass();  // first touch, caches filled, clocks up
+    for (double took = pass(); took < k_pass_s / 2 && repeats < (1 << 24); took = pass())
+        repeats *= std::max(2, static_cast<int>(std::min(64.0, k_pass_s / std::max(took, 1e-9))));
+    std::vector<double> rates;
+    const auto start = Clock::now();
+    while (static_cast<int>(rates.size()) < k_least_passes || seconds_since(start) < budget_s)
+        rates.push_back(units * repeats / pass());
+    return {confirmed_best(rates), median(rates), static_cast<int>(rates.size())};
+}
+
 std::span<const std::string_view> resources() noexcept {
     return k_resources;
 }
@@ -339,7 +360,10 @@ std::string to_json(const Probe& probe) {
                                     {"best", c.best},
                                     {"median", c.median},
                                     {"passes", c.passes},
-                                    {"how", c.how}});
+                                    {"how", c.how},
+                                    {"bytes", c.bytes}});
+    json["costs"] = Json::object();
+    for (const auto& cost : probe.costs) json["costs"][cost.what] = cost.seconds;
     json["page_fault_s"] = probe.page_fault_s;
     json["huge_page_fault_s"] = probe.huge_page_fault_s;
     json["clock_resolution_s"] = probe.clock_resolution_s;
@@ -362,7 +386,10 @@ Probe probe_from_json(const std::string& text, const std::string& path) {
         Probe probe;
         for (const auto& c : json.at("ceilings"))
             probe.ceilings.push_back({c.at("resource"), c.at("threads"), c.at("best"), c.at("median"),
-                                      c.at("passes"), c.at("how")});
+                                      c.at("passes"), c.at("how"), c.value("bytes", std::int64_t{0})});
+        if (json.contains("costs"))
+            for (const auto& [what, seconds] : json.at("costs").items())
+                probe.costs.push_back({what, seconds});
         probe.page_fault_s = json.at("page_fault_s");
         probe.huge_page_fault_s = json.at("huge_page_fault_s");
         probe.clock_resolution_s = json.at("clock_resolution_s");
@@ -384,17 +411,21 @@ Probe probe_from_json(const std::string& text, const std::string& path) {
 
 std::string to_text(const Probe& probe) {
     std::string text =
-        fmt::format("{:<13} {:>7} {:>14} {:>14}  {}\n", "resource", "threads", "best", "median", "how");
+        fmt::format("{:<15} {:>7} {:>14} {:>14}  {}\n", "resource", "threads", "best", "median", "how");
     for (const auto& c : probe.ceilings)
-        text += fmt::format("{:<13} {:>7} {:>9.1f} G{} {:>9.1f} G{}  {}\n", c.resource, c.threads,
-                            c.best / 1e9, unit(c.resource), c.median / 1e9, unit(c.resource), c.how);
-    text += fmt::format("page fault    {:.2f} us a 4 KiB page", probe.page_fault_s * 1e6);
+        text += fmt::format(
+            "{:<15} {:>7} {:>9.1f} G{} {:>9.1f} G{}  {}{}\n", c.resource, c.threads, c.best / 1e9,
+            unit(c.resource), c.median / 1e9, unit(c.resource), c.how,
+            c.bytes > 0 ? fmt::format(", {:g} MB each", static_cast<double>(c.bytes) / 1e6) : std::string());
+    text += fmt::format("page fault      {:.2f} us a 4 KiB page", probe.page_fault_s * 1e6);
     text += probe.huge_page_fault_s > 0
                 ? fmt::format(", {:.0f} us a 2 MiB page\n", probe.huge_page_fault_s * 1e6)
                 : std::string(", no 2 MiB pages here\n");
-    text += fmt::format("clock         {:.0f} ns a step\n", probe.clock_resolution_s * 1e9);
-    text += fmt::format("GPU           {}\n", probe.gpu);
-    for (const auto& note : probe.notes) text += fmt::format("note          {}\n", note);
+    text += fmt::format("clock           {:.0f} ns a step\n", probe.clock_resolution_s * 1e9);
+    text += fmt::format("GPU             {}\n", probe.gpu);
+    for (const auto& cost : probe.costs)
+        text += fmt::format("{:<15} {:.2f} us: {}\n", "", cost.seconds * 1e6, cost.what);
+    for (const auto& note : probe.notes) text += fmt::format("note            {}\n", note);
     return text;
 }
 

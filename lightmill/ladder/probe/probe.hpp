@@ -20,11 +20,19 @@ struct Ceiling {
     double best = 0;    // units a second, the highest that three passes confirm: what a floor is made of
     double median = 0;  // over the passes; far below the best says that the machine was not quiet
     int passes = 0;
-    std::string how;  // the kernel that was best: "simd_avx512, streaming stores"
+    std::string how;         // the kernel that was best: "simd_avx512, streaming stores"
+    std::int64_t bytes = 0;  // of one transfer, for the links of a GPU
+};
+
+// What one thing takes that has no rate: "launch of a kernel that does nothing and wait".
+struct Cost {
+    std::string what;
+    double seconds = 0;
 };
 
 struct Probe {
     std::vector<Ceiling> ceilings;
+    std::vector<Cost> costs;         // of a GPU
     double page_fault_s = 0;         // first touch of an anonymous 4 KiB page, clearing it included
     double huge_page_fault_s = 0;    // the same for a 2 MiB page; 0 where the kernel gave none
     double clock_resolution_s = 0;   // the smallest step of the clock that rungs are timed with
@@ -41,7 +49,7 @@ struct ProbeOptions {
         0;  // per memory buffer; 0: four times the last-level cache, as far as memory allows
 };
 
-// Units: bytes for memory and caches, operations (an FMA is two) for fma_f32 and fma_f64.
+// Units: bytes for memory, caches and links, operations (an FMA is two) for fma_f32 and fma_f64.
 [[nodiscard]] std::span<const std::string_view> resources() noexcept;
 
 // Keeps this process's threads busy for budget_s and a little more.
