@@ -500,11 +500,14 @@ class Type final : public ladder::SubjectType {
         return plain;
     }
     std::string swept_option() const override { return "threads"; }
-    std::vector<ladder::Load> loads(const ladder::Settings& work, const ladder::Settings&) const override {
+    std::vector<ladder::Load> loads(const ladder::Settings& work,
+                                    const ladder::Settings& settings) const override {
         const Work w = parse_work(work);
-        // Every pixel is read once; the model of binary32 pairs stays in the caches.
-        return {
-            {"memory_read", 2.0 * static_cast<double>(w.frames * w.simulation.rows * w.simulation.columns)}};
+        // Every pixel is read once, or crosses the link to the GPU once; the model stays in the caches.
+        const bool cuda = parse(work, settings).speed.backend == "cuda";
+        return {{cuda ? "host_to_device" : "memory_read",
+                 static_cast<double>(sizeof(frames::Pixel)) *
+                     static_cast<double>(w.frames * w.simulation.rows * w.simulation.columns)}};
     }
     std::int64_t input_bytes(const ladder::Settings& settings) const override {
         const Work w = parse_work(settings);

@@ -175,5 +175,17 @@ TEST(Plan, ARoundIsRandomAndTheNextOneItsMirror) {
     EXPECT_NE(round_order(5, 0, 1), round_order(5, 0, 2));
 }
 
+TEST(Subjects, TheFindersFloorIsMemoryOrTheLinkToTheGpu) {
+    const Settings work{{"frames", std::int64_t{10}, 0}};
+    const auto resource = [&](const std::string& backend) {
+        const auto loads = subjects::clusters().loads(work, {{"backend", backend, 0}});
+        EXPECT_EQ(loads.size(), 1U);
+        EXPECT_EQ(loads.at(0).amount, 2.0 * 10 * 400 * 400);
+        return loads.at(0).resource;
+    };
+    EXPECT_EQ(resource("simd"), "memory_read");
+    EXPECT_EQ(resource("cuda"), "host_to_device");
+}
+
 }  // namespace
 }  // namespace lightmill::ladder
