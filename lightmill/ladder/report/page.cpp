@@ -624,8 +624,12 @@ scale of its own from the fastest to the slowest.</p>
                      fmt::format("{:.4g} G{}/s", rate / 1e9, resource.substr(0, 3) == "fma" ? "op" : "B")});
         }
         ceilings.push_back({"page_fault", time_text(session.probe->page_fault_s)});
-        for (const auto& cost : session.probe->costs)
-            ceilings.push_back({cost.what, time_text(cost.seconds)});
+        for (const auto& cost : session.probe->costs) {
+            std::string time = time_text(cost.seconds);
+            if (const auto blank = time.find(' '); blank != std::string::npos)
+                time.replace(blank, 1, "\u00a0");  // what it is may take two lines, the number not
+            ceilings.push_back({cost.what, time});
+        }
         ceilings.push_back({"gpu", session.probe->gpu});
         facts("Ceilings of this machine", ceilings);
         for (const auto& note : session.probe->notes) put("<p class=\"soft\">Probe: {}</p>\n", escape(note));
