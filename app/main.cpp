@@ -120,6 +120,8 @@ int run(int argc, char** argv) {
     add_verify(program);
     add_info(program);
     add_ladder(program);
+    add_embed(program);
+    add_search(program);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -35,6 +35,8 @@ void add_find(Program& program);
 void add_info(Program& program);
 void add_verify(Program& program);
 void add_ladder(Program& program);
+void add_embed(Program& program);
+void add_search(Program& program);
 
 // Requested by the first SIGINT or SIGTERM; a second one ends the program at once. Long work looks
 // at it.

@@ -76,7 +76,7 @@ void tower(benchmark::State& state) {
     Values out(static_cast<std::size_t>(tiles * config.output_rows() * config.output));
     for (auto _ : state) engine.run({pixels.data(), {tiles, config.image, config.image, 3}}, out.data());
     state.SetLabel(target);
-    rate(state, static_cast<double>(tiles) * shared->flops_a_tile());
+    rate(state, static_cast<double>(tiles) * vision::flops_a_tile(config));
 }
 
 }  // namespace

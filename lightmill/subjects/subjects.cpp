@@ -3,7 +3,7 @@
 namespace lightmill::subjects {
 
 ladder::Subjects all() {
-    return {&clusters(), &command(), &demo(), &matrix()};
+    return {&clusters(), &command(), &demo(), &matrix(), &tiles()};
 }
 
 }  // namespace lightmill::subjects

@@ -5,11 +5,13 @@
 
 namespace lightmill::subjects {
 
-// The clusters finder, any program that speaks the line protocol, and two to learn with: demo and matrix.
+// The clusters finder, the vision tower, any program that speaks the line protocol, and two to learn with:
+// demo and matrix.
 [[nodiscard]] const ladder::SubjectType& clusters();
 [[nodiscard]] const ladder::SubjectType& command();
 [[nodiscard]] const ladder::SubjectType& demo();
 [[nodiscard]] const ladder::SubjectType& matrix();
+[[nodiscard]] const ladder::SubjectType& tiles();
 
 [[nodiscard]] ladder::Subjects all();
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/vision/weights/seeded.hpp"
@@ -65,9 +66,11 @@ TEST(VisionTower, EqualsTheTextbookOnEveryTargetHoweverTheWorkIsShared) {
                 const auto one = reference.run(tiles.view()[i], scene::normalisation());
                 expected.insert(expected.end(), one.begin(), one.end());
             }
+            std::set<std::string> digests;
             for (const auto& target : tower_targets()) {
                 const Tower tower(config, source, target, 2);
                 EXPECT_EQ(tower.target(), target);
+                digests.insert(tower.digest());
                 for (const auto& [workers, block, attention, flight] : {std::array<int, 4>{1, 96, 48, 0},
                                                                         {2, 7, 3, 1},
                                                                         {3, 13, 13, 0},
@@ -87,6 +90,8 @@ TEST(VisionTower, EqualsTheTextbookOnEveryTargetHoweverTheWorkIsShared) {
                             << " expected " << expected[i];
                 }
             }
+            EXPECT_EQ(digests.size(), 1U);
+            EXPECT_NE(*digests.begin(), Tower(config, SeededTensors(config, kind, 2)).digest());
         }
     }
 }

@@ -56,6 +56,7 @@ struct Engine::State {
         : w(*tower.weights_), c(w.config), normalisation(table), pool(the_pool) {
         block_rows = std::clamp<std::int64_t>(options.block_rows, 1, c.patches());
         attention_rows = std::clamp<std::int64_t>(options.attention_rows, 1, block_rows);
+        layer_by_layer = options.layer_by_layer;
         if (options.tiles_in_flight < 0)
             throw OptionError("tiles_in_flight", fmt::format("{}", options.tiles_in_flight),
                               "a whole number from 0");
@@ -130,10 +131,10 @@ struct Engine::State {
         const auto all = !is_head ? c.patches() : c.head == Head::connector ? c.output : std::int64_t{1};
         const auto tasks = (all + size - 1) / size;
         slot->remaining.store(tasks, std::memory_order_relaxed);
+        const auto order = layer_by_layer ? static_cast<std::uint64_t>(stage) : slot->job.number;
         for (std::int64_t i = 0; i < tasks; ++i) {
             const Block block{i * size, std::min(size, all - i * size)};
-            pool.post(slot->job.number,
-                      [this, slot, stage, block](int worker) { work(slot, stage, block, worker); });
+            pool.post(order, [this, slot, stage, block](int worker) { work(slot, stage, block, worker); });
         }
     }
 
@@ -448,6 +449,7 @@ struct Engine::State {
     std::int64_t block_rows = 0, attention_rows = 0;
     std::int64_t stride = 0, panel = 0, key_values = 0, value_values = 0, joined_stride = 0, mlp_columns = 0;
     float scale = 1;
+    bool layer_by_layer = false;
     Observer observer;
     std::vector<std::unique_ptr<Scratch>> scratch;  // a worker
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 
 #include "lightmill/base/error.hpp"
+#include "lightmill/base/hash.hpp"
 #include "lightmill/base/team.hpp"
 #include "lightmill/vision/tower/tower_internal.hpp"
 
@@ -50,8 +52,15 @@ class Planner {
     std::vector<Move> moves_;
 };
 
-void fill(const Move& move, const TensorSource& source, std::int64_t panel, std::vector<float>& scratch,
-          float* arena) {
+Hash128 hash_of(const std::vector<float>& values) {
+    Xxh3 hash;
+    hash.update(std::span(values));
+    return hash.digest();
+}
+
+// Returns the hash of the whole tensor's values.
+Hash128 fill(const Move& move, const TensorSource& source, std::int64_t panel, std::vector<float>& scratch,
+             float* arena) {
     scratch.resize(static_cast<std::size_t>(move.all_rows * move.columns));
     source.read(move.name, scratch.data());
     const float* const from = scratch.data() + move.first_row * move.columns;
@@ -65,6 +74,21 @@ void fill(const Move& move, const TensorSource& source, std::int64_t panel, std:
             std::fill(row + move.columns, row + padded(move.columns), 0.0F);
         }
     }
+    return hash_of(scratch);
+}
+
+// The configuration, then every tensor's name and hash.
+std::string digest_of(const TowerConfig& c, const std::map<std::string, Hash128>& hashes) {
+    Sha256 sha;
+    const auto text = fmt::format("tower 1 {} {} {} {} {} {} {} {} {} {}\n", c.hidden, c.intermediate,
+                                  c.layers, c.heads, c.image, c.patch, c.eps, c.shuffle, c.output,
+                                  c.head == Head::connector ? "connector" : "pooling");
+    sha.update(text.data(), text.size());
+    for (const auto& spec : tower_tensors(c)) {
+        sha.update(spec.name.data(), spec.name.size() + 1);
+        sha.update(hashes.at(spec.name).data(), sizeof(Hash128));
+    }
+    return sha.hex();
 }
 
 }  // namespace
@@ -88,6 +112,14 @@ Tower::Tower(const TowerConfig& config, const TensorSource& source, const std::s
         if (k.name == wanted) w.kernels = &k;
     if (w.kernels == nullptr) {
         w.reference.emplace(config, source);
+        std::map<std::string, Hash128> hashes;
+        std::vector<float> values;
+        for (const auto& spec : tower_tensors(config)) {
+            values.resize(static_cast<std::size_t>(element_count(spec.shape)));
+            source.read(spec.name, values.data());
+            hashes.emplace(spec.name, hash_of(values));
+        }
+        w.digest = digest_of(config, hashes);
         weights_ = std::move(weights);
         return;
     }
@@ -143,17 +175,21 @@ Tower::Tower(const TowerConfig& config, const TensorSource& source, const std::s
     w.arena = detail::Arena(plan.values());
     for (const auto& [pointer, at] : places) *pointer = w.arena.data() + at;
 
+    std::vector<Hash128> hashes(plan.moves().size());
     std::atomic<std::size_t> next{0};
     Team(std::max(threads, 1)).run([&](int) {
         std::vector<float> scratch;
         for (;;) {
             const auto i = next.fetch_add(1, std::memory_order_relaxed);
             if (i >= plan.moves().size()) return;
-            // The largest come last in a tile's way and are begun first.
-            fill(plan.moves()[plan.moves().size() - 1 - i], source, w.kernels->panel, scratch,
-                 w.arena.data());
+            // From the end: the largest one, the connector's, is there and must not be begun last.
+            const auto at = plan.moves().size() - 1 - i;
+            hashes[at] = fill(plan.moves()[at], source, w.kernels->panel, scratch, w.arena.data());
         }
     });
+    std::map<std::string, Hash128> by_name;
+    for (std::size_t i = 0; i < hashes.size(); ++i) by_name.emplace(plan.moves()[i].name, hashes[i]);
+    w.digest = digest_of(c, by_name);
     weights_ = std::move(weights);
 }
 
@@ -171,8 +207,11 @@ std::int64_t Tower::packed_bytes() const noexcept {
     return weights_->arena.size() * static_cast<std::int64_t>(sizeof(float));
 }
 
-double Tower::flops_a_tile() const noexcept {
-    const auto& c = config();
+const std::string& Tower::digest() const noexcept {
+    return weights_->digest;
+}
+
+double flops_a_tile(const TowerConfig& c) noexcept {
     const auto p = static_cast<double>(c.patches()), d = static_cast<double>(c.hidden),
                m = static_cast<double>(c.intermediate);
     double n = p * static_cast<double>(c.patch_values()) * d;

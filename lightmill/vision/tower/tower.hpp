@@ -19,6 +19,9 @@ namespace lightmill::vision {
 // bits.
 [[nodiscard]] std::vector<std::string> tower_targets();
 
+// Floating-point operations a tile cannot do without: two for each multiply-add of its products.
+[[nodiscard]] double flops_a_tile(const TowerConfig& config) noexcept;
+
 // The weights of a tower, packed once for one target, and shared by everything that uses them. Immutable.
 class Tower {
   public:
@@ -32,8 +35,9 @@ class Tower {
     [[nodiscard]] const TowerConfig& config() const noexcept;
     [[nodiscard]] std::string_view target() const noexcept;
     [[nodiscard]] std::int64_t packed_bytes() const noexcept;
-    // Floating-point operations a tile cannot do without: two for each multiply-add of its products.
-    [[nodiscard]] double flops_a_tile() const noexcept;
+    // Names the weights and the configuration: SHA-256 over them, independent of the file's type and of the
+    // target.
+    [[nodiscard]] const std::string& digest() const noexcept;
 
   private:
     friend class Engine;
@@ -46,6 +50,7 @@ struct EngineOptions {
     std::int64_t block_rows = 96;      // patches of a tile that one task takes through one layer
     std::int64_t attention_rows = 48;  // of these, whose scores are held at a time
     std::int64_t tiles_in_flight = 0;  // 0: one more than there are workers
+    bool layer_by_layer = false;       // all tiles in flight through one layer before the next: one batch
 };
 
 // Tiles go through all layers; a task is a block of rows in one layer. The pool and the tower must outlive

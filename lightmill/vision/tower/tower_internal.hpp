@@ -27,6 +27,7 @@ struct Tower::Weights {
     const Kernels* kernels = nullptr;  // null: the reference computes
     std::optional<ReferenceTower<float>> reference;
     detail::Arena arena;
+    std::string digest;
 
     Linear patch;
     const float* position = nullptr;  // (patches, padded(hidden))

@@ -87,9 +87,8 @@ void SeededTensors::read(const std::string& name, float* out) const {
     }
 }
 
-void write_seeded(const TowerConfig& config, SeededKind kind, std::uint64_t seed, const std::string& path,
-                  bool overwrite) {
-    require_writable(path, overwrite);
+void write_seeded(const TowerConfig& config, SeededKind kind, std::uint64_t seed, const FileDescriptor& file,
+                  const std::string& path) {
     const SeededTensors source(config, kind, seed);
     std::vector<TensorInfo> infos;
     std::int64_t at = 0;
@@ -98,26 +97,32 @@ void write_seeded(const TowerConfig& config, SeededKind kind, std::uint64_t seed
         infos.push_back({spec.name, Dtype::bf16, spec.shape, at, at + bytes});
         at += bytes;
     }
+    const auto header = safetensors_header(
+        infos, {{"format", "pt"},
+                {"generator", fmt::format("lightmill seeded 1, {}, seed {}",
+                                          k_seeded_kinds[static_cast<std::size_t>(kind)], seed)}});
+    write_all(file, path, std::as_bytes(std::span(header)));
+    std::vector<float> values;
+    std::vector<std::uint16_t> words;
+    for (const auto& info : infos) {
+        const auto n = static_cast<std::size_t>(element_count(info.shape));
+        values.resize(n);
+        words.resize(n);
+        source.read(info.name, values.data());
+        for (std::size_t i = 0; i < n; ++i)
+            words[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16U);
+        write_all(file, path, std::as_bytes(std::span(words)));
+    }
+}
+
+void write_seeded(const TowerConfig& config, SeededKind kind, std::uint64_t seed, const std::string& path,
+                  bool overwrite) {
+    require_writable(path, overwrite);
     const auto partial = partial_path(path);
     {
         const FileDescriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
         if (!file.is_open()) throw IoError(partial, "open", errno, io_advice(errno));
-        const auto header = safetensors_header(
-            infos, {{"format", "pt"},
-                    {"generator", fmt::format("lightmill seeded 1, {}, seed {}",
-                                              k_seeded_kinds[static_cast<std::size_t>(kind)], seed)}});
-        write_all(file, partial, std::as_bytes(std::span(header)));
-        std::vector<float> values;
-        std::vector<std::uint16_t> words;
-        for (const auto& info : infos) {
-            const auto n = static_cast<std::size_t>(element_count(info.shape));
-            values.resize(n);
-            words.resize(n);
-            source.read(info.name, values.data());
-            for (std::size_t i = 0; i < n; ++i)
-                words[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16U);
-            write_all(file, partial, std::as_bytes(std::span(words)));
-        }
+        write_seeded(config, kind, seed, file, partial);
     }
     publish(path);
 }

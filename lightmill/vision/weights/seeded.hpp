@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "lightmill/base/file.hpp"
 #include "lightmill/vision/weights/config.hpp"
 
 namespace lightmill::vision {
@@ -39,6 +40,9 @@ class SeededTensors final : public TensorSource {
 // Writes them as a safetensors file of bfloat16, which appears whole or not at all.
 void write_seeded(const TowerConfig& config, SeededKind kind, std::uint64_t seed, const std::string& path,
                   bool overwrite);
+// The same behind what `file` (of name `path`) holds already.
+void write_seeded(const TowerConfig& config, SeededKind kind, std::uint64_t seed, const FileDescriptor& file,
+                  const std::string& path);
 // A config.json that parse_config reads back as this configuration.
 [[nodiscard]] std::string config_json(const TowerConfig& config);
 
