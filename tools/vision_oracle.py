@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """The vision tower by other means: numpy makes the seeded weights, transformers computes with them.
 
-  vision_oracle.py weights NAME KIND SEED TENSOR   SHA-256 of a seeded tensor, as numpy makes it (little endian float32)
-  vision_oracle.py fixture NAME KIND SEED OUT.npz   every stage of one tile, float64 and float32, by transformers
-  vision_oracle.py check LIGHTMILL OUT.json [NAME…]  dumps of `lightmill embed --stages` against transformers: dB by stage
+  vision_oracle.py weights NAME KIND SEED TENSOR      SHA-256 of a seeded tensor as numpy makes it (little-endian float32)
+  vision_oracle.py check PROGRAM OUT.json [NAME...]   PROGRAM (tests/vision/vision_stages of the build) and transformers in
+                                                      float64 and float32, stage by stage: signal to noise in dB
 
-The first needs numpy only. The others need torch and transformers; their versions go into what is written.
-NAME is one of the configurations below; KIND is plain, peaky or outlier."""
+The first needs numpy only; the second torch and transformers, whose versions are written down. NAME is one of the
+configurations below (all of them by default); KIND is plain, peaky or outlier. Exit code 1: a stage is below 100 dB."""
 
 import hashlib
 import json
 import math
+import pathlib
+import struct
+import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
@@ -104,10 +108,99 @@ def seeded(config, kind, seed, name):
     return v
 
 
+def read_safetensors(path):
+    raw = pathlib.Path(path).read_bytes()
+    n = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + n])
+    kinds = {"F32": "<f4", "U8": "u1"}
+    arrays = {}
+    for name, info in header.items():
+        if name != "__metadata__":
+            a, b = info["data_offsets"]
+            arrays[name] = np.frombuffer(raw[8 + n + a:8 + n + b], kinds[info["dtype"]]).reshape(info["shape"])
+    return header.get("__metadata__", {}), arrays
+
+
+def by_transformers(name, kind, seed, pixels, dtype):
+    """Stage → array (rows, columns), computed by transformers in that type. pixels: (side, side, 3) uint8."""
+    import torch
+
+    c = CONFIGS[name]
+    p = prefix(c)
+    weights = {n: torch.from_numpy(seeded(c, kind, seed, n)).to(dtype) for n in tensors(c)}
+    common = dict(hidden_size=c["hidden"], intermediate_size=c["intermediate"], num_hidden_layers=c["layers"], num_attention_heads=c["heads"],
+                  num_channels=3, image_size=c["image"], patch_size=c["patch"], hidden_act="gelu_pytorch_tanh", layer_norm_eps=c["eps"])
+    if c["head"] == "connector":
+        from transformers.models.idefics3.configuration_idefics3 import Idefics3VisionConfig
+        from transformers.models.idefics3.modeling_idefics3 import Idefics3VisionTransformer
+        tower = Idefics3VisionTransformer(Idefics3VisionConfig(**common))
+    else:
+        from transformers import SiglipVisionConfig, SiglipVisionModel
+        model = SiglipVisionModel(SiglipVisionConfig(**common))
+        tower = getattr(model, "vision_model", model)
+    tower.load_state_dict({n.removeprefix(p): t for n, t in weights.items() if n.startswith(p)})
+    tower = tower.to(dtype).eval()
+    table = ((np.arange(256) * (1.0 / 255.0)).astype(np.float32) - np.float32(0.5)) / np.float32(0.5)
+    values = torch.from_numpy(np.ascontiguousarray(table[pixels].transpose(2, 0, 1)[None])).to(dtype)
+    stages = {}
+
+    def keep(stage):
+        def hook(module, arguments, result):
+            stages[stage] = (result[0] if isinstance(result, tuple) else result).detach()
+        return hook
+
+    tower.embeddings.register_forward_hook(keep("embeddings"))
+    for i, layer in enumerate(tower.encoder.layers):
+        layer.register_forward_hook(keep(f"layer_{i}"))
+    tower.post_layernorm.register_forward_hook(keep("post_layernorm"))
+    with torch.inference_mode():
+        out = tower(pixel_values=values)
+        if c["head"] == "connector":
+            x, s = stages["post_layernorm"], c["shuffle"]
+            side = c["image"] // c["patch"]
+            x = x.reshape(side // s, s, side // s, s, c["hidden"]).permute(0, 2, 1, 3, 4).reshape((side // s) ** 2, s * s * c["hidden"])
+            stages["head"] = torch.nn.functional.linear(x, weights["model.connector.modality_projection.proj.weight"])
+        else:
+            stages["head"] = out.pooler_output
+    return {stage: t.reshape(-1, t.shape[-1]).numpy() for stage, t in stages.items()}
+
+
+def decibels(x, truth):
+    noise = ((x.astype(np.float64) - truth) ** 2).sum()
+    return 10 * math.log10((truth.astype(np.float64) ** 2).sum() / noise) if noise > 0 else math.inf
+
+
+def check(program, out, names):
+    import torch
+    import transformers
+
+    report = {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": np.__version__, "cases": []}
+    passed = True
+    for name in names or CONFIGS:
+        for kind in ["plain", "peaky", "outlier"]:
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "stages.safetensors"
+                subprocess.run([program, name, kind, "1", str(path)], check=True)
+                metadata, ours = read_safetensors(path)
+            truth = by_transformers(name, kind, 1, ours["pixels"], torch.float64)
+            single = by_transformers(name, kind, 1, ours["pixels"], torch.float32)
+            stages = {stage: {"ours_db": round(decibels(ours[stage], truth[stage]), 1),
+                              "transformers_float32_db": round(decibels(single[stage], truth[stage]), 1)} for stage in truth}
+            worst = min(s["ours_db"] for s in stages.values())
+            passed &= worst >= 100
+            print(f"{name} {kind}: worst stage {worst} dB ({metadata['target']}), transformers in float32 "
+                  f"{min(s['transformers_float32_db'] for s in stages.values())} dB")
+            report["cases"].append({"name": name, "kind": kind, "target": metadata["target"], "digest": metadata["digest"], "stages": stages})
+    pathlib.Path(out).write_text(json.dumps(report, indent=1) + "\n")
+    sys.exit(0 if passed else 1)
+
+
 def main():
     if len(sys.argv) == 6 and sys.argv[1] == "weights":
         name, kind, seed, tensor = sys.argv[2:]
         print(hashlib.sha256(seeded(CONFIGS[name], kind, int(seed), tensor).astype("<f4").tobytes()).hexdigest())
+    elif len(sys.argv) >= 4 and sys.argv[1] == "check":
+        check(sys.argv[2], sys.argv[3], sys.argv[4:])
     else:
         sys.exit(__doc__)
 

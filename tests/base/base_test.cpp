@@ -1,19 +1,25 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "lightmill/base/buffer.hpp"
 #include "lightmill/base/error.hpp"
 #include "lightmill/base/file.hpp"
 #include "lightmill/base/hash.hpp"
 #include "lightmill/base/options.hpp"
+#include "lightmill/base/pool.hpp"
 #include "lightmill/base/team.hpp"
 #include "lightmill/base/view.hpp"
 
@@ -224,6 +230,98 @@ TEST(Options, AreCheckedByTheirDescription) {
     EXPECT_EQ(refusal({.limit = -1}), "limit: found -1, expected unset, or a number from 0");
     EXPECT_EQ(option_text(Colour::blue), "blue");
     EXPECT_EQ(allowed_values({}, Colour::red), "one of red, blue");
+}
+
+// Waits in a test for what tasks count.
+class Countdown {
+  public:
+    explicit Countdown(int n) : left_(n) {}
+    void down() {
+        const std::lock_guard lock(mutex_);
+        if (--left_ == 0) zero_.notify_all();
+    }
+    void wait() {
+        std::unique_lock lock(mutex_);
+        zero_.wait(lock, [this] { return left_ == 0; });
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable zero_;
+    int left_;
+};
+
+TEST(ThePool, RunsEveryTaskOnceAlsoThoseThatTasksPost) {
+    for (const int workers : {1, 2, 5}) {
+        Countdown all(40 * 25);
+        std::array<std::atomic<int>, 40> counts{};
+        Pool pool(workers);
+        EXPECT_EQ(pool.workers(), workers);
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+            pool.post(i, [&, i](int worker) {
+                EXPECT_LT(worker, workers);
+                for (int k = 0; k < 25; ++k)
+                    pool.post(i, [&, i](int) {
+                        counts[i].fetch_add(1);
+                        all.down();
+                    });
+            });
+        }
+        all.wait();
+        for (const auto& count : counts) EXPECT_EQ(count.load(), 25);
+    }
+}
+
+TEST(ThePool, TakesTheLowestOrderFirstAndEqualOnesAsTheyCame) {
+    std::vector<int> seen;  // by one worker
+    Countdown all(6), started(1), gate(1);
+    Pool pool(1);
+    pool.post(0, [&](int) {
+        started.down();
+        gate.wait();
+    });
+    started.wait();
+    for (const auto& [order, name] : {std::pair{5, 1}, {2, 2}, {5, 3}, {1, 4}, {2, 5}, {9, 6}}) {
+        pool.post(static_cast<std::uint64_t>(order), [&, name = name](int) {
+            seen.push_back(name);
+            all.down();
+        });
+    }
+    gate.down();
+    all.wait();
+    EXPECT_EQ(seen, (std::vector{4, 2, 5, 1, 3, 6}));
+}
+
+TEST(ThePool, DropsWhatHasNotBegunWhenItEnds) {
+    Countdown started(1);
+    std::atomic<int> ran{0};
+    {
+        Pool pool(1);
+        pool.post(0, [&](int) {
+            started.down();
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            ++ran;
+        });
+        started.wait();
+        for (int i = 0; i < 10; ++i) pool.post(1, [&](int) { ++ran; });
+    }
+    EXPECT_EQ(ran.load(), 1);
+}
+
+TEST(ThePool, SleepsWithoutWork) {
+    const auto cpu_seconds = [] {
+        rusage usage{};
+        ::getrusage(RUSAGE_SELF, &usage);
+        return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+               1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    };
+    Pool pool(8);
+    Countdown some(8);
+    for (int i = 0; i < 8; ++i) pool.post(0, [&](int) { some.down(); });
+    some.wait();
+    const double before = cpu_seconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_LT(cpu_seconds() - before, 0.01 * 8 * 0.5);  // 1 % of each worker
 }
 
 }  // namespace

@@ -13,3 +13,6 @@ foreach(line IN LISTS lines)
     set_tests_properties(Program.Embed.${CMAKE_MATCH_1} PROPERTIES TIMEOUT 600)
   endif()
 endforeach()
+# For tools/vision_oracle.py.
+add_executable(vision_stages stages_main.cpp)
+target_link_libraries(vision_stages PRIVATE lightmill_flags lightmill::vision_tower)
