@@ -36,6 +36,8 @@ constexpr std::int64_t k_panel = k_vectors * k_lanes;
 // A panel's part of this many k stays in the first cache level while all rows pass: 32 KiB, 16 KiB.
 constexpr std::int64_t k_block = k_lanes == 16 ? 128 : 256;
 
+constexpr std::int64_t k_line = 16;  // values in a cache line
+
 // A row of the tile. Members, not an array: g++ 12 keeps arrays of vectors in memory.
 struct Row {
     V c0, c1, c2, c3;
@@ -172,7 +174,19 @@ void product(const Product& p) noexcept {
         const float* const panel = p.w + first * p.k_values + p.k_first * k_panel;
         for (std::int64_t k = 0; k < p.k_count; k += k_block) {
             const auto k_count = HWY_MIN(k_block, p.k_count - k);
+            // What comes after this part of the panel is fetched while the rows pass: weights come from the
+            // last cache level or from memory, and the hardware's prefetchers stop at pages.
+            const bool same_panel = k + k_block < p.k_count;
+            const float* ahead = same_panel ? panel + (k + k_block) * k_panel : panel + p.k_values * k_panel;
+            const auto ahead_k = same_panel                    ? HWY_MIN(k_block, p.k_count - k - k_block)
+                                 : first + k_panel < p.columns ? HWY_MIN(k_block, p.k_count)
+                                                               : 0;
+            const float* const ahead_end = ahead + ahead_k * k_panel;
+            const auto groups = (p.rows + k_tile_rows - 1) / k_tile_rows;
+            const auto step = (ahead_k * k_panel / k_line + groups - 1) / groups * k_line;
             for (std::int64_t i = 0; i < p.rows; i += k_tile_rows) {
+                const float* const stop = HWY_MIN(ahead + step, ahead_end);
+                for (; ahead < stop; ahead += k_line) __builtin_prefetch(ahead, 0, 2);  // to the second level
                 const auto rows = static_cast<std::size_t>(HWY_MIN(k_tile_rows, p.rows - i));
                 k_tiles[rows](p.a + i * p.a_stride + k, p.a_stride, panel + k * k_panel, k_count,
                               c + i * p.c_stride, p.c_stride, p.start && k == 0);
