@@ -28,6 +28,11 @@ struct Block {
     std::int64_t first = 0, rows = 0;
 };
 
+// A stage of a tile is some eleven tasks: a few tiles give every worker one, also where a stage ends.
+std::int64_t default_tiles(int workers) {
+    return workers == 1 ? 1 : workers / 4 + 2;
+}
+
 }  // namespace
 
 struct Engine::State {
@@ -61,7 +66,7 @@ struct Engine::State {
             throw OptionError("tiles_in_flight", fmt::format("{}", options.tiles_in_flight),
                               "a whole number from 0");
         slots = static_cast<std::size_t>(options.tiles_in_flight > 0 ? options.tiles_in_flight
-                                                                     : pool.workers() + 1);
+                                                                     : default_tiles(pool.workers()));
         stride = padded(c.hidden);
         for (std::size_t i = 0; i < slots; ++i) idle.push_back(std::make_unique<Slot>());
         if (w.kernels == nullptr) return;

@@ -49,7 +49,7 @@ class Tower {
 struct EngineOptions {
     std::int64_t block_rows = 96;      // patches of a tile that one task takes through one layer
     std::int64_t attention_rows = 48;  // of these, whose scores are held at a time
-    std::int64_t tiles_in_flight = 0;  // 0: one more than there are workers
+    std::int64_t tiles_in_flight = 0;  // 0: enough for the workers, at most one more than them
     bool layer_by_layer = false;       // all tiles in flight through one layer before the next: one batch
 };
 
