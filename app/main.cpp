@@ -33,6 +33,8 @@ int exit_code(ErrorCode code) {
         case ErrorCode::device:
         case ErrorCode::unavailable:
             return k_unavailable;
+        case ErrorCode::network:
+            return k_network;
         case ErrorCode::interrupted:
             return stop_signal_code() != 0 ? stop_signal_code() : k_interrupted;
         case ErrorCode::state:
@@ -122,6 +124,7 @@ int run(int argc, char** argv) {
     add_ladder(program);
     add_embed(program);
     add_search(program);
+    add_models(program);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -18,6 +18,7 @@ enum ExitCode : int {
     k_range = 5,          // a value does not fit
     k_unavailable = 6,    // not on this machine
     k_internal = 7,       // a state that should not be
+    k_network = 8,        // another machine refused or could not be reached
     k_interrupted = 130,  // SIGINT; SIGTERM gives 143
     k_terminated = 143,
 };
@@ -37,6 +38,7 @@ void add_verify(Program& program);
 void add_ladder(Program& program);
 void add_embed(Program& program);
 void add_search(Program& program);
+void add_models(Program& program);
 
 // Requested by the first SIGINT or SIGTERM; a second one ends the program at once. Long work looks
 // at it.

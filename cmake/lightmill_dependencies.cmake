@@ -11,6 +11,7 @@ find_package(CLI11 2.1 REQUIRED)               # the program's options
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus>=3.3)  # ladder files
 find_package(HDF5 1.10.7 REQUIRED COMPONENTS C)  # sources, results, saved pedestals (1.10.7: SWMR fixes)
 find_package(PNG 1.6 REQUIRED)               # plots, images
+find_package(CURL 7.85 REQUIRED)             # fetching models (7.85: protocols by name)
 find_package(JPEG REQUIRED)                  # images (libjpeg-turbo 2.1: pixels as Pillow has them)
 if(LIGHTMILL_TESTS)
   find_package(GTest 1.12 REQUIRED)            # tests

@@ -30,6 +30,8 @@ std::string_view name(ErrorCode code) noexcept {
             return "range";
         case ErrorCode::unavailable:
             return "unavailable";
+        case ErrorCode::network:
+            return "network";
         case ErrorCode::interrupted:
             return "interrupted";
     }

@@ -17,6 +17,7 @@ enum class ErrorCode {
     state,        // a call that the object's state does not allow
     range,        // a value does not fit where it has to go (int16 payload, 16-bit .clust frame size)
     unavailable,  // a thing that is not on this machine: backend, filter, device
+    network,      // another machine refused, broke off or could not be reached
     interrupted,  // asked to stop
 };
 [[nodiscard]] std::string_view name(ErrorCode code) noexcept;

@@ -108,7 +108,8 @@ Decoded decode_png(std::span<const std::byte> file, const std::string& name, con
     const Size size{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)};
     Decoded out{Image(size), 1};
     // All rows at once: the passes of an interlaced image build on each other.
-    Buffer<std::uint8_t> with_alpha(transparent ? static_cast<std::size_t>(size.rows * size.columns * 4) : 0);
+    Buffer<std::uint8_t> with_alpha(transparent ? static_cast<std::size_t>(size.rows * size.columns * 4) : 0,
+                                    0);
     std::uint8_t* const first = transparent ? with_alpha.data() : out.image.view().data();
     const auto stride = size.columns * (transparent ? 4 : k_channels);
     reader.guarded([&](png_structp png, png_infop info) {
