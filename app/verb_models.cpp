@@ -12,6 +12,9 @@
 #include "app/model_settings.hpp"
 #include "app/program.hpp"
 #include "lightmill/base/error.hpp"
+#include "lightmill/base/file.hpp"
+#include "lightmill/vision/weights/config.hpp"
+#include "lightmill/vision/weights/seeded.hpp"
 
 namespace lightmill::app {
 namespace {
@@ -26,6 +29,9 @@ struct Arguments {
     bool strict = false;
     bool json = false;
     bool quiet = false;
+    std::string kind{vision::names(vision::SeededKind{}).front()};
+    std::uint64_t seed = 0;
+    bool overwrite = false;
 };
 
 std::string_view state_word(const vision::ModelState& state) {
@@ -83,6 +89,15 @@ void show(const Arguments& arguments) {
                                  {"bytes", file.here ? Json(file.size) : Json()},
                                  {"sha256", manifest.files[i].sha256}});
     }
+    // Where each value of the configuration comes from, once config.json is here.
+    json["config"] = Json::array();
+    const auto config = std::ranges::find(state.files, "config.json", &vision::ModelFile::name);
+    if (config != state.files.end() && config->here) {
+        const auto parsed = vision::parse_config(read_file(config->path), config->path, manifest.defaults);
+        for (const auto& origin : parsed.origins)
+            json["config"].push_back(
+                {{"key", origin.key}, {"value", origin.value}, {"source", origin.source}});
+    }
     if (arguments.json) {
         fmt::print("{}\n", json.dump(2));
         return;
@@ -105,6 +120,9 @@ void show(const Arguments& arguments) {
     }
     for (const auto& [key, value] : manifest.processor) line("processor", fmt::format("{} = {}", key, value));
     for (const auto& [key, value] : manifest.defaults) line("default", fmt::format("{} = {}", key, value));
+    for (const auto& value : json["config"])
+        line("config", fmt::format("{} = {} ({})", value["key"].get<std::string>(),
+                                   value["value"].get<std::string>(), value["source"].get<std::string>()));
 }
 
 void fetch(const Arguments& arguments) {
@@ -195,6 +213,27 @@ void import(const Arguments& arguments) {
     for (const auto& [file, path] : vision::require_model(manifest, settings.store)) fmt::print("{}\n", path);
 }
 
+// Weights of a model's true shape without the model: to test and to time.
+void make_seeded(const Arguments& arguments) {
+    namespace fs = std::filesystem;
+    const auto kinds = vision::names(vision::SeededKind{});
+    const auto kind = std::ranges::find(kinds, arguments.kind);
+    if (kind == kinds.end())
+        throw OptionError("kind", arguments.kind, fmt::format("one of {}", fmt::join(kinds, ", ")));
+    const auto config = vision::known_config(arguments.name);
+    const auto folder =
+        arguments.folder.empty() ? fmt::format("{}-{}", arguments.name, arguments.kind) : arguments.folder;
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) throw IoError(folder, "make folder", error.value(), io_advice(error.value()));
+    const auto config_path = folder + "/config.json";
+    require_writable(config_path, arguments.overwrite);
+    vision::write_seeded(config, static_cast<vision::SeededKind>(kind - kinds.begin()), arguments.seed,
+                         folder + "/model.safetensors", arguments.overwrite);
+    write_file(config_path, vision::config_json(config));
+    fmt::print("{0}/config.json\n{0}/model.safetensors\n", folder);
+}
+
 }  // namespace
 
 void add_models(Program& program) {
@@ -246,6 +285,17 @@ void add_models(Program& program) {
     verb->add_option("--model", arguments->name, "name; left out: the folder's");
     add_strict(verb);
     verb->callback([arguments] { import(*arguments); });
+
+    verb = models->add_subcommand("make-seeded", "write weights from a generator in a model's true shape");
+    verb->add_option("name", arguments->name, "of a model; or tiny, tiny-pooling")->required();
+    verb->add_option("-o,--output", arguments->folder, "folder; left out: NAME-KIND");
+    verb->add_option("--kind", arguments->kind,
+                     "plain, peaky (attention that picks) or outlier (channels that stand out)")
+        ->capture_default_str();
+    verb->add_option("--seed", arguments->seed, "of the generator")->capture_default_str();
+    verb->add_flag("--overwrite", arguments->overwrite, "replace files that are there");
+    verb->footer("Example: lightmill models make-seeded smolvlm-256m-instruct --kind peaky");
+    verb->callback([arguments] { make_seeded(*arguments); });
 
     verb = add("licences", "the licences of all models' weights", "licences");
     verb->callback([arguments] { licences(*arguments); });

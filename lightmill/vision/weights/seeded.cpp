@@ -181,13 +181,14 @@ TowerConfig known_config(std::string_view name) {
         c.patch = 4;
         c.output = 48;
     };
-    if (name == "smolvlm-256m-instruct") return c;
+    if (name == "smolvlm-256m-instruct" || name == "smolvlm2-256m-video-instruct") return c;
     if (name == "siglip-base-patch16-512") return pooling(), c;
     if (name == "siglip-base-patch16-224") return c.image = 224, pooling(), c;
     if (name == "tiny") return tiny(), c;
     if (name == "tiny-pooling") return tiny(), pooling(), c;
     throw OptionError("model", std::string(name),
-                      "smolvlm-256m-instruct, siglip-base-patch16-512, siglip-base-patch16-224, tiny or "
+                      "smolvlm-256m-instruct, smolvlm2-256m-video-instruct, siglip-base-patch16-512, "
+                      "siglip-base-patch16-224, tiny or "
                       "tiny-pooling");
 }
 

@@ -24,7 +24,8 @@ PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
 TOKEN = "hf_a_secret_that_must_not_be_seen"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 WEIGHTS = bytes(range(256)) * 4096  # 1 MiB
-CONFIG = b'{"model_type": "siglip"}\n'
+CONFIG = json.dumps({"model_type": "siglip_vision_model", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+                     "num_attention_heads": 2, "image_size": 32, "patch_size": 4, "layer_norm_eps": 1e-6}).encode()
 
 
 def git_hash(data):
@@ -155,7 +156,8 @@ class Models(unittest.TestCase):
         (self.folder / "manifests" / f"{file_name or name}.toml").write_text(
             f'name = "{name}"\nrepository = "owner/model"\nrevision = "{revision}"\nlicence = "Apache-2.0"\n'
             f'licence_url = "https://example.org/licence"\n'
-            f'[[files]]\nname = "{config}"\n[[files]]\nname = "model.safetensors"\n{weights}\n')
+            f'[[files]]\nname = "{config}"\n[[files]]\nname = "model.safetensors"\n{weights}\n'
+            f'[defaults]\nnum_channels = "3"\nhidden_act = "gelu_pytorch_tanh"\n')
 
     def environment(self, **more):
         keep = {k: v for k, v in os.environ.items() if k in ("PATH", "LSAN_OPTIONS", "ASAN_OPTIONS", "UBSAN_OPTIONS")}
@@ -388,6 +390,28 @@ class Models(unittest.TestCase):
         self.write_manifest()
         self.write_manifest(name="other", file_name="elsewhere")
         self.refused(3, "list", says=["elsewhere.toml", "found the name other, expected elsewhere"])
+
+    def test_show_says_where_each_value_comes_from(self):
+        self.assertEqual(json.loads(self.run_models("show", "tiny", "--json").stdout)["config"], [])
+        self.run_models("fetch", "tiny")
+        config = {c["key"]: c for c in json.loads(self.run_models("show", "tiny", "--json").stdout)["config"]}
+        self.assertEqual((config["num_channels"]["value"], config["num_channels"]["source"]), ("3", "manifest"))
+        self.assertEqual((config["hidden_size"]["value"], config["hidden_size"]["source"]), ("64", "config.json"))
+        self.assertIn("num_channels = 3 (manifest)", self.run_models("show", "tiny").stdout)
+
+    def test_make_seeded_writes_a_checkpoint(self):
+        digests = []
+        for kind in ("plain", "plain", "peaky"):
+            folder = self.folder / f"{kind}{len(digests)}"
+            self.run_models("make-seeded", "tiny", "--kind", kind, "-o", str(folder))
+            self.assertEqual(json.loads((folder / "config.json").read_text())["model_type"], "idefics3")
+            digests.append(sha256((folder / "model.safetensors").read_bytes()))
+        self.assertEqual(digests[0], digests[1])
+        self.assertNotEqual(digests[0], digests[2])
+        self.refused(4, "make-seeded", "tiny", "-o", str(folder), says=["config.json", "--overwrite"])
+        self.run_models("make-seeded", "tiny", "--seed", "1", "--overwrite", "-o", str(folder))
+        self.refused(2, "make-seeded", "huge", says=["model", "smolvlm-256m-instruct"])
+        self.refused(2, "make-seeded", "tiny", "--kind", "odd", says=["kind", "plain, peaky, outlier"])
 
     def test_unknown_model_is_refused_with_the_names(self):
         self.refused(2, "fetch", "tinny", says=["found tinny, expected one of tiny"])
