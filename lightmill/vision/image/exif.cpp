@@ -72,13 +72,19 @@ Image turned(Image image, int orientation) {
     Image out(transposed ? Size{size.columns, size.rows} : size);
     const auto to = out.view();
     const auto rows = out.size().rows, columns = out.size().columns;
-    for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t c = 0; c < columns; ++c) {
-            const auto y = rows_back ? rows - 1 - r : r;
-            const auto x = columns_back ? columns - 1 - c : c;
-            std::memcpy(&to(r, c, 0), transposed ? &from(x, y, 0) : &from(y, x, 0), k_channels);
+    // In squares, since a transposition reads down the columns.
+    constexpr std::int64_t k_square = 32;
+    const auto turn_square = [&](std::int64_t first_row, std::int64_t first_column) {
+        for (auto r = first_row; r < std::min(first_row + k_square, rows); ++r) {
+            for (auto c = first_column; c < std::min(first_column + k_square, columns); ++c) {
+                const auto y = rows_back ? rows - 1 - r : r;
+                const auto x = columns_back ? columns - 1 - c : c;
+                std::memcpy(&to(r, c, 0), transposed ? &from(x, y, 0) : &from(y, x, 0), k_channels);
+            }
         }
-    }
+    };
+    for (std::int64_t r = 0; r < rows; r += k_square)
+        for (std::int64_t c = 0; c < columns; c += k_square) turn_square(r, c);
     return out;
 }
 

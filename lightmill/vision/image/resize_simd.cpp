@@ -30,6 +30,7 @@ inline constexpr int k_low_bits = 12;
 // What a block of transposed input may take, so that it stays in the second cache level; a window that is
 // wider takes more.
 inline constexpr std::int64_t k_block_bytes = std::int64_t{192} << 10;
+inline constexpr std::int64_t k_most_block_bytes = std::int64_t{32} << 20;
 inline constexpr std::int64_t k_square = 16;  // bytes of the squares that are transposed at once
 
 // Weights in pairs of neighbours: two 16-bit halves of one word, as the multiply-add takes them. Where a
@@ -267,6 +268,9 @@ void row_segment(Pixels in, const Axis& axis, std::int64_t first, std::int64_t l
 }
 
 void row_pass(Pixels in, const Axis& axis, View<std::uint8_t, 3> out) {
+    // An edge of millions of pixels: its lines would take more memory than the image.
+    if (axis.window() * k_channels * k_lanes > k_most_block_bytes)
+        return resize_reference().rows(in, axis, out);
     Buffer<std::uint8_t> lines;
     for (std::int64_t first = 0; first < axis.output();) {
         const auto from = axis.range(first).first;

@@ -40,6 +40,10 @@ double Axis::centre(std::int64_t i) const noexcept {
     return (static_cast<double>(i) + 0.5) * scale_;
 }
 
+std::int64_t Axis::window() const noexcept {
+    return std::min(static_cast<std::int64_t>(2.0 * support_) + 2, input_);
+}
+
 Axis::Range Axis::range(std::int64_t i) const noexcept {
     const double c = centre(i);
     return {std::max<std::int64_t>(static_cast<std::int64_t>(c - support_ + 0.5), 0),

@@ -28,6 +28,8 @@ class Axis {
     Axis(std::int64_t input, std::int64_t output, Filter filter);
     [[nodiscard]] std::int64_t input() const noexcept { return input_; }
     [[nodiscard]] std::int64_t output() const noexcept { return output_; }
+    // Input positions of the widest window.
+    [[nodiscard]] std::int64_t window() const noexcept;
     // Input positions that output position i takes in: first and one past the last.
     struct Range {
         std::int64_t first, last;
