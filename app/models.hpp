@@ -7,7 +7,9 @@
 
 namespace lightmill::app {
 
-// A folder with config.json and model.safetensors. Throws OptionError where it is none.
+// A folder with config.json and model.safetensors, or a manifest's name: then its files in the cache,
+// verified. Throws OptionError where it is neither, Error(unavailable) where files are missing, FormatError
+// where their content is not the expected one.
 [[nodiscard]] vision::ModelFiles find_model(const std::string& model);
 
 }  // namespace lightmill::app

@@ -428,6 +428,44 @@ class Models(unittest.TestCase):
         self.assertEqual(self.run_models("licences", environment=own).stdout.count("Apache-2.0"), 4)
         self.assertEqual(self.hub.requests, [])
 
+    def test_the_programs_own_defaults_complete_a_bare_configuration(self):
+        own = self.environment()
+        del own["LIGHTMILL_MANIFESTS"]
+        tower = {"hidden_size": 768, "num_attention_heads": 12, "image_size": 512, "patch_size": 16}
+        bare = {"google/siglip-base-patch16-224": {"model_type": "siglip"},
+                "google/siglip-base-patch16-512": {"model_type": "siglip", "vision_config": {"image_size": 512}},
+                "HuggingFaceTB/SmolVLM2-256M-Video-Instruct":
+                    {"model_type": "smolvlm", "scale_factor": 4, "text_config": {"hidden_size": 576}, "vision_config": tower}}
+        for repository, config in bare.items():
+            folder = self.folder / ".cache/huggingface/hub" / f"models--{repository.replace('/', '--')}"
+            (folder / "snapshots" / COMMIT).mkdir(parents=True)
+            (folder / "refs").mkdir()
+            (folder / "refs/main").write_text(COMMIT)
+            (folder / "snapshots" / COMMIT / "config.json").write_text(json.dumps(config))
+            shown = json.loads(self.run_models("show", repository.split("/")[1].lower(), "--json", environment=own).stdout)
+            sources = {c["source"] for c in shown["config"]}
+            self.assertTrue({"config.json", "manifest"} <= sources, shown["config"])
+
+    def test_embed_takes_a_model_by_its_name(self):
+        picture = pathlib.Path(__file__).resolve().parent.parent / "image/seeds/fuzz_image/waves_gray.jpg"
+        offline = self.environment(HF_HUB_OFFLINE="1")
+
+        def embed(code, *arguments):
+            result = subprocess.run([PROGRAM, "embed", str(picture), "--model", "tiny", "-o", str(self.folder / "out.safetensors"), *arguments],
+                                    capture_output=True, text=True, timeout=100, env=offline)
+            self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+            return result
+        self.assertIn("lightmill models fetch tiny", embed(6).stderr)
+        self.run_models("make-seeded", "tiny", "-o", str(self.folder / "seeded"))
+        self.run_models("import", str(self.folder / "seeded"), "--model", "tiny")
+        embed(0)
+        self.assertGreater((self.folder / "out.safetensors").stat().st_size, 1000)
+        weights = self.folder / ".cache/huggingface/hub/models--owner--model/snapshots" / ("0" * 40) / "model.safetensors"
+        content = bytearray(weights.read_bytes())
+        content[-1] ^= 1
+        weights.resolve().write_bytes(content)
+        self.assertIn("SHA-256", embed(3, "--overwrite").stderr)
+
     def test_where_models_lie_is_hugging_faces_to_say(self):
         for variable, folder in (("HF_HUB_CACHE", ""), ("HF_HOME", "hub/"), ("XDG_CACHE_HOME", "huggingface/hub/")):
             place = self.folder / variable
