@@ -492,7 +492,8 @@ TEST_F(Run, TheTimeIsToldBeforeAnythingIsMeasured) {
     EXPECT_FALSE(rows_yet);
     EXPECT_THAT(said.front(), HasSubstr("2 arms, 1 rounds, 5 repetitions a process. From one repetition"));
 
-    o.output = (folder / "nowhere").string();  // not made: memory has the room
+    o.memory = folder.string();
+    o.output = (folder / "nowhere").string();  // not made: the other has the room
     const std::string told = estimate_ladder(ladder(text), o);
     EXPECT_FALSE(fs::exists(folder / "nowhere"));
     const auto at = told.find("about ");
