@@ -52,7 +52,8 @@ std::vector<std::string> disturbances(const Policy& policy, const GpuMonitor& gp
         found.push_back(fmt::format("busy machine: more than {} other threads run", policy.busy_threads));
     if (waited >= 0) {
         const double elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-        const double percent = 100 * static_cast<double>(waited_us() - waited) / elapsed_us;
+        // The kernel's clock and ours were not read at one moment: more than all of the time is all of it.
+        const double percent = std::min(100.0, 100 * static_cast<double>(waited_us() - waited) / elapsed_us);
         if (percent > policy.busy_pressure)
             found.push_back(fmt::format("busy machine: CPU pressure above {} %", policy.busy_pressure));
     }
