@@ -41,6 +41,8 @@ TEST_P(ResizeTest, equals_pillow_in_every_pixel) {
         // The reference is slow: one of the large ones is enough for it.
         const auto pixels = std::max(c.from.rows * c.from.columns, c.to.rows * c.to.columns);
         if (GetParam() == "reference" && pixels > 1'000'000 && c.from.columns != 4000) continue;
+        // The weights are the same for all: one backend is enough for the longest edge.
+        if (GetParam() != resize_backends().front() && pixels > 15'000'000) continue;
         const auto image = picture(c.kind, c.from);
         const auto resized = resize(image.view(), c.to, filter_of(c.filter), GetParam());
         ASSERT_EQ(resized.size(), c.to);
