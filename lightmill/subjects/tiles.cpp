@@ -248,7 +248,6 @@ class Type final : public ladder::SubjectType {
         return ladder::Settings{
             {"target", target, 0}, {"sharing", std::string("tiles"), 0}, {"workers", std::int64_t{0}, 0}};
     }
-    std::string swept_option() const override { return "workers"; }
     std::vector<ladder::Load> loads(const ladder::Settings& settings,
                                     const ladder::Settings&) const override {
         const auto work = parse_work(settings);
