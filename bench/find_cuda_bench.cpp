@@ -97,8 +97,8 @@ int main(int argc, char** argv) try {
     const auto pedestal = training.finish({}, {});
     constexpr int k_repetitions = 4;
     std::map<std::string, Times> truth;
-    fmt::print("{:4} {:6} {:5} {:>5} {:>5} {:>5} {:6} {:6} {:>9} {:>9} {:>9}  {}\n", "size", "type", "epoch",
-               "block", "chunk", "depth", "hashes", "pinned", "cold us", "best us", "worst us", "digests");
+    fmt::print("{:4} {:6} {:5} {:>10} {:>5} {:>5} {:6} {:6} {:>9} {:>9} {:>9}  {}\n", "size", "type", "epoch",
+               "block", "block", "depth", "hashes", "pinned", "cold us", "best us", "worst us", "digests");
     const auto go = [&](const Run& run) {
         const auto key = fmt::format("{} {} {}", to_string(run.find.window), run.find.epoch,
                                      static_cast<int>(run.find.payload));
@@ -112,10 +112,12 @@ int main(int argc, char** argv) try {
             const auto times = measure(pedestal, pixels, frames, run, k_repetitions);
             const bool same =
                 run.speed.hashes && truth[key].digest == times.digest && truth[key].model == times.model;
-            fmt::print("{:4} {:6} {:5} {:>5} {:>5} {:>5} {:6} {:6} {:9.3f} {:9.3f} {:9.3f}  {}\n",
+            fmt::print("{:4} {:6} {:5} {:>10} {:>5} {:>5} {:6} {:6} {:9.3f} {:9.3f} {:9.3f}  {}\n",
                        to_string(run.find.window), run.find.payload == Payload::int32 ? "int32" : "int16",
-                       run.find.epoch, run.block, run.speed.copy_frames, run.depth, run.speed.hashes,
-                       run.pinned, times.us[0], *std::min_element(times.us.begin() + 1, times.us.end()),
+                       run.find.epoch,
+                       names(run.speed.launches)[static_cast<std::size_t>(run.speed.launches)], run.block,
+                       run.depth, run.speed.hashes, run.pinned, times.us[0],
+                       *std::min_element(times.us.begin() + 1, times.us.end()),
                        *std::max_element(times.us.begin() + 1, times.us.end()),
                        !run.speed.hashes ? fmt::format("{} clusters", times.clusters)
                        : same            ? "equal"
@@ -126,21 +128,23 @@ int main(int argc, char** argv) try {
         std::fflush(stdout);
     };
     const std::string backend = argc > 2 ? argv[2] : "cuda";
+    const auto run = [&](const FindOptions& find, Launches launches, bool hashes) {
+        go({.find = find,
+            .speed = {.backend = backend, .batches = 8, .hashes = hashes, .launches = launches}});
+    };
     for (const Window window : {Window{3, 3}, Window{9, 9}}) {
         for (const auto payload : {Payload::int32, Payload::int16}) {
-            for (const std::int64_t epoch : {32, 1}) {
-                const Run run{.find = {.window = window, .epoch = epoch, .payload = payload},
-                              .speed = {.backend = backend, .batches = 8, .hashes = false}};
-                go(run);
-                for (const std::int64_t threads : {4, 8, 16}) {
-                    auto hashed = run;
-                    hashed.speed.hashes = true;
-                    hashed.speed.threads = threads;
-                    go(hashed);
-                }
+            for (const auto launches :
+                 {Launches::separate, Launches::single, Launches::graph, Launches::persistent}) {
+                run({.window = window, .payload = payload}, launches, false);
             }
+            run({.window = window, .payload = payload}, Launches::persistent, true);
+            run({.window = window, .epoch = 32, .payload = payload}, Launches::automatic, false);
+            run({.window = window, .epoch = 32, .payload = payload}, Launches::automatic, true);
         }
     }
+    run({.window = {5, 5}}, Launches::persistent, true);
+    run({.window = {21, 21}}, Launches::persistent, true);
     for (const std::int64_t block : {8, 16, 64, 128}) {
         go({.find = {.epoch = 32},
             .speed = {.backend = backend, .batches = 8, .hashes = false},

@@ -189,17 +189,35 @@ class Gpu final : public Device {
                        std::size_t) override {
         use();
         void* arguments[] = {const_cast<void*>(parameters)};
-        cudaLaunchAttribute early{};
-        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        early.val.programmaticStreamSerializationAllowed = 1;
+        cudaLaunchAttribute attributes[2] = {};
+        unsigned count = 0;
+        if (shape.early && info_.major >= 9) {
+            attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+            attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+        }
+        if (shape.cooperative) {
+            attributes[count].id = cudaLaunchAttributeCooperative;
+            attributes[count++].val.cooperative = 1;
+        }
         cudaLaunchConfig_t launch{};
         launch.gridDim = dim3(shape.blocks_x, shape.blocks_y);
         launch.blockDim = dim3(shape.threads_x, shape.threads_y);
         launch.dynamicSmemBytes = shape.shared_bytes;
         launch.stream = stream(queue);
-        launch.attrs = &early;
-        launch.numAttrs = shape.early && info_.major >= 9 ? 1 : 0;
+        launch.attrs = attributes;
+        launch.numAttrs = count;
         check(cudaLaunchKernelExC(&launch, kernel.global, arguments), "cudaLaunchKernelExC");
+    }
+
+    unsigned resident_blocks_erased(const void* global, const Shape& shape) override {
+        use();
+        int blocks = 0, processors = 0;
+        check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                  &blocks, global, static_cast<int>(shape.threads_x * shape.threads_y), shape.shared_bytes),
+              "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+        check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, info_.index),
+              "cudaDeviceGetAttribute");
+        return static_cast<unsigned>(blocks * processors);
     }
 
   private:

@@ -19,6 +19,9 @@ struct Shape {
     // The kernel may begin while the one before it in the queue still runs: it waits for that itself, before
     // it touches what that wrote. Devices that cannot do this begin it afterwards.
     bool early = false;
+    // All blocks are there at the same time and may wait for each other; resident_blocks() says how many can
+    // be.
+    bool cooperative = false;
 };
 
 // The same kernel for both kinds of device. `global` is the __global__ function, which takes the
@@ -98,6 +101,12 @@ class Device {
                       shape, &parameters, sizeof(Parameters));
     }
 
+    // Blocks of such a launch that the device holds at the same time.
+    template <class Parameters>
+    [[nodiscard]] unsigned resident_blocks(const Kernel<Parameters>& kernel, const Shape& shape) {
+        return resident_blocks_erased(kernel.global, shape);
+    }
+
   protected:
     struct ErasedKernel {
         const void* global;
@@ -106,6 +115,7 @@ class Device {
     };
     virtual void launch_erased(Queue queue, const ErasedKernel& kernel, const Shape& shape,
                                const void* parameters, std::size_t size) = 0;
+    virtual unsigned resident_blocks_erased(const void* global, const Shape& shape) = 0;
 
   private:
     template <class Parameters>

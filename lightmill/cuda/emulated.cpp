@@ -163,6 +163,8 @@ class Emulated final : public Device {
              }});
     }
 
+    unsigned resident_blocks_erased(const void*, const Shape&) override { return ~0U; }
+
   private:
     void push(Queue queue, World::Step step) {
         if (queue.index == capturing_) {

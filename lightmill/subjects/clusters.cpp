@@ -17,6 +17,7 @@
 #include "lightmill/base/error.hpp"
 #include "lightmill/clusters/find/find.hpp"
 #include "lightmill/clusters/find/stream_finder.hpp"
+#include "lightmill/clusters/reduce/device_reductions.hpp"
 #include "lightmill/cuda/device.hpp"
 #include "lightmill/frames/simulated.hpp"
 #include "lightmill/subjects/subjects.hpp"
@@ -83,6 +84,7 @@ struct Options {
     std::int64_t depth = 1;
     Collection collection = Collection::view;
     std::int64_t readers = 0;
+    bool reductions = false;
     bool pinned = false;
     std::int64_t room = 0;
 };
@@ -120,6 +122,12 @@ void visit_options(O& options, Visitor&& visit) {
                      .minimum = 0,
                      .maximum = 256},
           options.readers);
+    visit(
+        OptionInfo{
+            .name = "reductions",
+            .help = "make a spectrum and a hit map; with clusters = false on the GPU, where nothing else is "
+                    "made (cuda)"},
+        options.reductions);
     visit(OptionInfo{.name = "pinned", .help = "input in page-locked memory (cuda)"}, options.pinned);
     visit(
         OptionInfo{
@@ -177,9 +185,12 @@ Options parse(const ladder::Settings& work_settings, const ladder::Settings& set
     const Options plain;
     if (options.stream != plain.stream || options.chunk != plain.chunk)
         throw OptionError("engine", "finder", "streams, for cap, truncate, barrier, graphs and chunk");
+    if (options.reductions != !options.speed.clusters && options.speed.backend.starts_with("cuda"))
+        throw OptionError("reductions", options.reductions ? "true with clusters" : "false without clusters",
+                          "true with clusters = false, or neither");
     // Views without hashes are held until they are checked, outside the clock.
     const auto batches = (work.frames + options.batch - 1) / options.batch;
-    if (!options.retain && !options.speed.hashes && options.speed.batches < batches)
+    if (!options.retain && !options.speed.hashes && !options.reductions && options.speed.batches < batches)
         throw OptionError(
             "batches", fmt::format("{} without hashes", options.speed.batches),
             fmt::format("at least {}, one a call: only what is held can be checked afterwards", batches));
@@ -248,13 +259,16 @@ class Readers {
 std::int64_t pixels_of(const Work& work) {
     return work.simulation.rows * work.simulation.columns;
 }
+frames::Shape shape_of(const Work& work) {
+    return {work.simulation.rows, work.simulation.columns};
+}
 clusters::Pedestal trained(const Work& work, std::span<const std::byte> input) {
     const auto expected =
         static_cast<std::size_t>((work.dark + work.frames) * pixels_of(work)) * sizeof(frames::Pixel);
     if (input.size() != expected)
         throw Error(ErrorCode::state,
                     fmt::format("the input has {} bytes, expected {}", input.size(), expected));
-    const frames::Shape shape{work.simulation.rows, work.simulation.columns};
+    const auto shape = shape_of(work);
     clusters::Training training(shape, {});
     training.add(
         {reinterpret_cast<const frames::Pixel*>(input.data()), {work.dark, shape.rows, shape.columns}});
@@ -278,6 +292,10 @@ class Finding final : public ladder::Subject {
           finder_(trained(work, input), options.find, options.speed),
           data_(data_of(work, input)),
           infos_(numbered(work)) {
+        if (!options_.speed.clusters)
+            on_device_ = std::make_unique<clusters::DeviceReductions>(
+                finder_, shape_of(work),
+                clusters::ReductionOptions{.spectrum = clusters::SpectrumOptions{}, .hit_map = true});
         if (options_.readers > 0) readers_ = std::make_unique<Readers>(options_.readers);
     }
     std::string state_digest() const override { return finder_.model_digest(); }
@@ -316,6 +334,15 @@ class Finding final : public ladder::Subject {
             throw Error(ErrorCode::state, fmt::format("the readers' sum is {}, expected {}", read_sum_, sum));
         ladder::Answer answer{
             ladder::array_of<std::uint64_t>("counts", std::span<const std::uint64_t>(counts_))};
+        if (options_.reductions) {
+            if (on_device_) {
+                spectrum_ = on_device_->spectrum();
+                hit_map_ = on_device_->hit_map();
+            }
+            answer.push_back(ladder::array_of<std::uint64_t>("spectrum", spectrum_.all()));
+            answer.push_back(ladder::array_of<std::uint32_t>("hits", std::as_const(hit_map_).counts()));
+            return answer;
+        }
         if (!options_.retain) {
             answer.push_back(
                 ladder::array_of<std::byte>("hashes", {hashes_.data()->data(), 16 * hashes_.size()}));
@@ -345,7 +372,11 @@ class Finding final : public ladder::Subject {
     // Collects the oldest batch and does with it what the options say.
     void take() {
         auto batch = finder_.collect();
-        total_ += batch.view().clusters();
+        total_ += batch.view().offsets.back();
+        if (options_.reductions && !on_device_) {
+            spectrum_.add(batch.view());
+            hit_map_.add(batch.view());
+        }
         if (options_.retain || options_.collection == Collection::copy) {
             auto owned = batch.to_owned();
             note(owned.view());
@@ -354,7 +385,7 @@ class Finding final : public ladder::Subject {
         }
         note(batch.view());
         if (readers_) readers_->add(batch.view());
-        if (!options_.speed.hashes) held_.push_back(std::move(batch));
+        if (!options_.speed.hashes && !options_.reductions) held_.push_back(std::move(batch));
     }
     void note(const clusters::ClustersView& view) {
         for (std::size_t i = 0; i < view.frames(); ++i) {
@@ -369,7 +400,11 @@ class Finding final : public ladder::Subject {
     clusters::Finder finder_;
     const frames::Pixel* data_;
     std::vector<frames::FrameInfo> infos_;
-    std::unique_ptr<Readers> readers_;  // none: null
+    std::unique_ptr<Readers> readers_;                       // none: null
+    std::unique_ptr<clusters::DeviceReductions> on_device_;  // none: null
+    // Of all runs up to now, as the background's.
+    clusters::Spectrum spectrum_{clusters::SpectrumOptions{}};
+    clusters::HitMap hit_map_{shape_of(work_)};
     std::int64_t read_sum_ = 0;
     std::uint64_t total_ = 0;  // clusters of this run
     std::vector<clusters::Clusters> kept_;
@@ -490,7 +525,7 @@ class Type final : public ladder::SubjectType {
                                            const ladder::Settings& settings) const override {
         ladder::Settings plain;
         for (const auto* option :
-             {"n_sigma", "epoch", "memory", "rule", "streams", "ties", "payload", "retain"})
+             {"n_sigma", "epoch", "memory", "rule", "streams", "ties", "payload", "retain", "reductions"})
             if (const auto* setting = ladder::find(settings, option))
                 plain.push_back({option, setting->value, 0});
         const auto* rule = ladder::find(settings, "rule");

@@ -15,9 +15,11 @@ struct Case {
     int threads;
     int bands = 1;           // over devices
     std::int64_t chunk = 0;  // frames of a copy to a device
+    Launches launches = Launches::automatic;
     // As many bands as a frame has room for.
     [[nodiscard]] SpeedOptions speed(const Shape& shape, const Window& window) const {
-        SpeedOptions speed{.backend = backend, .threads = threads, .copy_frames = chunk, .ring = 2};
+        SpeedOptions speed{
+            .backend = backend, .threads = threads, .copy_frames = chunk, .ring = 2, .launches = launches};
         const auto most = std::max<std::int64_t>(1, shape.rows / (window.height / 2));
         for (int i = 1; i < std::min<std::int64_t>(bands, most); ++i) {
             // Several bands on the one GPU there may be.
@@ -34,7 +36,9 @@ std::vector<Case> cases() {
     for (const auto backend : backends) {
         if (backend.starts_with("cuda")) {
             all.push_back({std::string(backend), 1});
-            all.push_back({std::string(backend), 2, 1, 2});
+            all.push_back({std::string(backend), 2, 1, 2, Launches::single});
+            all.push_back({std::string(backend), 1, 1, 3, Launches::graph});
+            all.push_back({std::string(backend), 1, 1, 0, Launches::separate});
             all.push_back({std::string(backend), 1, 2, 3});
             all.push_back({std::string(backend), 1, 3, 1});
             continue;
@@ -193,7 +197,9 @@ TEST_P(EveryBackend, GoesOnFromAState) {
 INSTANTIATE_TEST_SUITE_P(Finder, EveryBackend, testing::ValuesIn(cases()), [](const auto& c) {
     const auto& p = c.param;
     return p.backend.starts_with("cuda")
-               ? fmt::format("{}_{}_threads_{}_bands_chunk_{}", p.backend, p.threads, p.bands, p.chunk)
+               ? fmt::format("{}_{}_{}_threads_{}_bands_chunk_{}", p.backend,
+                             names(p.launches)[static_cast<std::size_t>(p.launches)], p.threads, p.bands,
+                             p.chunk)
                : fmt::format("{}_{}_threads", p.backend, p.threads);
 });
 

@@ -1,4 +1,4 @@
-lightmill_test(reduce SOURCES reduce_test.cpp LIBRARIES lightmill::run)
+lightmill_test(reduce SOURCES reduce_test.cpp device_reductions_test.cpp LIBRARIES lightmill::run)
 lightmill_test(run SOURCES run_test.cpp LIBRARIES lightmill::run LABELS threads)
 lightmill_test(sink SOURCES run_crash_test.cpp sink_test.cpp verify_test.cpp LIBRARIES lightmill::run lightmill::hdf5)
 lightmill_fuzzer(clust SOURCES fuzz_clust.cpp LIBRARIES lightmill::sink)

@@ -15,7 +15,7 @@ namespace lightmill::clusters {
 // Clusters of consecutive frames. Those of frame i are offsets[i] … offsets[i + 1] - 1, in raster
 // order of their centre. residuals holds window.cells() values a cluster, in rows from the top left,
 // in ADU; cells outside the image or absent are 0. One of the two residual spans is empty,
-// by payload.
+// by payload. Where clusters stay on a GPU (SpeedOptions), all but numbers and offsets are empty.
 struct ClustersView {
     Window window = {};
     std::uint64_t first_index = 0;              // frames delivered before these

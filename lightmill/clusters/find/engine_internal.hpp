@@ -13,6 +13,8 @@
 
 namespace lightmill::clusters::detail {
 
+class DeviceConsumer;
+
 // The definition's constants, each rounded to binary32 once.
 struct Constants {
     float threshold;  // n_sigma²: q = threshold · s
@@ -55,6 +57,8 @@ class Engine {
     virtual void reserve(std::int64_t, std::int64_t, std::span<const std::shared_ptr<Slot>>) {}
     // Pixels that will be submitted, for as long as the engine lives.
     virtual void pin(std::span<const Pixel>) {}
+    // False where clusters are never on a device.
+    virtual bool attach(const std::shared_ptr<DeviceConsumer>&) { return false; }
     // Ends a short last epoch.
     virtual void finish() = 0;
     // Models, or raster sums, and counters; `frames` is the caller's.

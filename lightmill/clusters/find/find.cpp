@@ -118,6 +118,9 @@ struct Finder::Impl {
          std::span<const std::int64_t> module_columns)
         : options(find_options), speed(speed_options), shape(pedestal.shape) {
         check_options(speed);
+        if (!speed.clusters && (speed.hashes || !speed.backend.starts_with(k_cuda)))
+            throw OptionError("clusters", "false",
+                              "true, or backend cuda without hashes, which are made of clusters");
         modules = {module_bounds(module_rows, shape.rows, "module_rows"),
                    module_bounds(module_columns, shape.columns, "module_columns")};
         frames = state.frames;
@@ -296,6 +299,16 @@ void Finder::reserve(std::int64_t frames, std::int64_t clusters_a_frame) {
 }
 void Finder::pin(std::span<const Pixel> pixels) {
     impl_->engine->pin(pixels);
+}
+
+void Finder::attach(const std::shared_ptr<detail::DeviceConsumer>& consumer) {
+    if (frames() > 0) throw Error(ErrorCode::state, "attach() after the first frame", "attach");
+    if (!impl_->engine->attach(consumer))
+        throw Error(
+            ErrorCode::unavailable,
+            fmt::format("backend {} has its clusters on the host; add the batches to a Spectrum or a HitMap",
+                        impl_->backend),
+            "attach");
 }
 
 void Finder::finish() {

@@ -14,6 +14,10 @@
 
 namespace lightmill::clusters {
 
+namespace detail {
+class DeviceConsumer;
+}
+
 // Backends that run on this machine, best first: cuda, instruction sets of simd, then reference.
 [[nodiscard]] std::vector<std::string_view> available_backends();
 
@@ -82,6 +86,10 @@ class Finder {
     [[nodiscard]] std::span<const std::uint32_t> negatives() const;  // (rows × columns)
     [[nodiscard]] std::string_view backend() const noexcept;         // what runs, by its full name
     [[nodiscard]] int threads() const noexcept;
+
+    // Shows every cluster to a consumer while it is on the GPU (reduce/device_reductions.hpp). Before the
+    // first frame. Throws Error(unavailable) on a backend that has none there.
+    void attach(const std::shared_ptr<detail::DeviceConsumer>& consumer);
 
   private:
     struct Impl;

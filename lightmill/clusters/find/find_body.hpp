@@ -64,6 +64,10 @@ struct JudgeParameters {
     std::int32_t* residuals;     // (frame_count × plan.pixels) rounded; 0 where absent
     std::uint32_t* negatives;    // (plan.pixels) frames in which the pixel was negative
     unsigned long long* absent;  // of value, of gain bits
+    // Of the launch that takes many frames of one epoch each: how many epochs each tile has behind it, and
+    // how many that are before the launch. Its models: mean and next_mean judge in turn, the first one first.
+    std::uint32_t* generations;
+    std::uint32_t generation;
 };
 
 LIGHTMILL_BODY void add(std::uint32_t& sum, std::uint32_t value) {
@@ -283,6 +287,40 @@ struct Judge {
         return tile_y * k_tile_rows + thread / k_tile_columns < p.plan.rows;
     }
 
+    // The two models in turn, for frames that are epochs of their own.
+    LIGHTMILL_BODY const float* judging(int frame) const { return frame % 2 == 0 ? p.mean : p.next_mean; }
+    LIGHTMILL_BODY float* learning(int frame) const {
+        return frame % 2 == 0 ? p.next_mean : const_cast<float*>(p.mean);
+    }
+    // After a frame that is an epoch of its own: the new mean is there for all, and the thread's own model
+    // judges the next frame.
+    LIGHTMILL_BODY void publish(Thread& t, int frame) const {
+        if (!t.own) return;
+        learning(frame)[t.address[0]] = t.learn_mean;
+        t.mean[0] = t.learn_mean;
+        t.q = p.threshold * t.learn_variance;
+    }
+    // Before one: the means of the rim, which other tiles have learned. They are not to come from a cache
+    // that other processors' writes do not reach.
+    LIGHTMILL_BODY void take_rim(Thread& t, int frame) const {
+        LIGHTMILL_UNROLL
+        for (unsigned k = 0; k < Items; ++k) {
+            if (t.address[k] < 0 || (k == 0 && t.own)) continue;
+#ifdef __CUDA_ARCH__
+            t.mean[k] = __ldcg(judging(frame) + t.address[k]);
+#else
+            t.mean[k] = judging(frame)[t.address[k]];
+#endif
+        }
+    }
+    // After the last one.
+    LIGHTMILL_BODY void end_many(Thread& t) const {
+        if (!t.own) return;
+        const auto at = t.address[0];
+        (p.frame_count % 2 == 0 ? const_cast<float*>(p.variance) : p.next_variance)[at] = t.learn_variance;
+        count(t);
+    }
+
     LIGHTMILL_BODY void end(Thread& t) const {
         if (!t.own) return;
         const auto at = t.address[0];
@@ -293,6 +331,10 @@ struct Judge {
             p.learn_mean[at] = t.learn_mean;
             p.learn_variance[at] = t.learn_variance;
         }
+        count(t);
+    }
+    LIGHTMILL_BODY void count(const Thread& t) const {
+        const auto at = t.address[0];
         if (t.negatives > 0) add(p.negatives[at], t.negatives);
         if (t.absent_value > 0) add(p.absent[0], static_cast<unsigned long long>(t.absent_value));
         if (t.absent_gain > 0) add(p.absent[1], static_cast<unsigned long long>(t.absent_gain));
@@ -396,12 +438,18 @@ struct ListParameters {
     const std::uint32_t* photons;
     const std::uint32_t* starts;
     const std::uint32_t* counts;
-    std::uint64_t capacity;  // clusters; those beyond it are counted, not written
+    std::uint64_t capacity;  // clusters; where there are more they are counted, not written
     std::uint64_t* places;   // frame · 2^40 + padded row · 2^20 + padded column
-    std::uint32_t* rows;     // of the centre, in the image
-    std::uint32_t* columns;
+    // Rows of the centres in the image, then columns, then at cells_at() the cells: packed, so that one copy
+    // brings all of it.
+    std::uint32_t* list;
     unsigned long long* total;  // clusters of all frames
 };
+
+// Where the cells of so many clusters begin in a list, in 32-bit words.
+LIGHTMILL_BODY std::uint64_t cells_at(std::uint64_t clusters) {
+    return (2 * clusters + 15) / 16 * 16;
+}
 
 LIGHTMILL_BODY void list_word(const ListParameters& p, int frame, int word) {
     if (word >= p.plan.map_words()) return;
@@ -409,20 +457,23 @@ LIGHTMILL_BODY void list_word(const ListParameters& p, int frame, int word) {
     const auto at = static_cast<std::int64_t>(frame) * p.plan.map_words() + word;
     auto bits = p.photons[at];
     if (bits == 0 && !last) return;
-    std::uint64_t k = p.starts[at];
-    for (int f = 0; f < frame; ++f) k += p.counts[f];
+    std::uint64_t k = p.starts[at], total = 0;
+    for (int f = 0; f < p.frame_count; ++f) {
+        if (f < frame) k += p.counts[f];
+        total += p.counts[f];
+    }
+    if (last) *p.total = total;
+    if (total > p.capacity) return;
     const int y = word / p.plan.words;
     const int first_x = word % p.plan.words * 32;
     const auto row = static_cast<std::uint32_t>(p.plan.row_of[y + p.plan.half_height] + p.plan.first_row);
     for (; bits != 0; bits &= bits - 1, ++k) {
-        if (k >= p.capacity) continue;
         const int x = first_x + first_bit(bits);
         p.places[k] = (static_cast<std::uint64_t>(frame) << 40) | (static_cast<std::uint64_t>(y) << 20) |
                       static_cast<std::uint64_t>(x);
-        p.rows[k] = row;
-        p.columns[k] = static_cast<std::uint32_t>(p.plan.column_of[x + p.plan.half_width]);
+        p.list[k] = row;
+        p.list[total + k] = static_cast<std::uint32_t>(p.plan.column_of[x + p.plan.half_width]);
     }
-    if (last) *p.total = k;
 }
 
 struct Place {
@@ -535,8 +586,8 @@ struct CellsParameters {
     const unsigned long long* total;
     std::uint64_t capacity;
     const std::int32_t* residuals;  // (frames × plan.pixels)
-    std::int32_t* cells32;          // (clusters × cells), one of the two
-    std::int16_t* cells16;
+    std::uint32_t* list;            // (clusters × cells) of it, at cells_at()
+    bool narrow;                    // cells are int16
     // 0, or of the first value beyond int16 the complement of cluster · 2^32 + cell · 2^18 + value + 2^17.
     unsigned long long* misfit;
 };
@@ -549,9 +600,15 @@ LIGHTMILL_BODY void keep_most(unsigned long long& most, unsigned long long value
 #endif
 }
 
+// Asked before any block begins: more than the list has room for are not written at all.
+LIGHTMILL_BODY std::uint64_t clusters_to_copy(const CellsParameters& p) {
+    return *p.total <= p.capacity ? *p.total : 0;
+}
+
 // Thread `thread` of the block that has the clusters from `group`·k_cells_clusters on.
 LIGHTMILL_BODY void copy_cells(const CellsParameters& p, std::uint64_t group, int thread) {
-    const std::uint64_t total = *p.total < p.capacity ? *p.total : p.capacity;
+    const std::uint64_t total = *p.total;
+    auto* to = p.list + cells_at(total);
     const int width = 2 * p.plan.half_width + 1;
     const int cells = width * (2 * p.plan.half_height + 1);
     for (int i = thread; i < k_cells_clusters * cells; i += k_cells_threads) {
@@ -561,11 +618,11 @@ LIGHTMILL_BODY void copy_cells(const CellsParameters& p, std::uint64_t group, in
         const auto value =
             residual_at(p.plan, p.residuals, place_of(p.places[k]), cell / width, cell % width);
         const auto at = k * static_cast<std::uint64_t>(cells) + static_cast<std::uint64_t>(cell);
-        if (p.cells32 != nullptr) {
-            p.cells32[at] = value;
+        if (!p.narrow) {
+            reinterpret_cast<std::int32_t*>(to)[at] = value;
             continue;
         }
-        p.cells16[at] = static_cast<std::int16_t>(value);
+        reinterpret_cast<std::int16_t*>(to)[at] = static_cast<std::int16_t>(value);
         if (value < INT16_MIN || value > INT16_MAX) {
             keep_most(*p.misfit, ~(k << 32 | static_cast<std::uint64_t>(cell) << 18 |
                                    static_cast<std::uint64_t>(value + (1 << 17))));

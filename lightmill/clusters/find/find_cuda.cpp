@@ -17,6 +17,7 @@
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/base/team.hpp"
+#include "lightmill/clusters/find/device_consumer_internal.hpp"
 #include "lightmill/clusters/find/device_plan_internal.hpp"
 #include "lightmill/clusters/find/engine_internal.hpp"
 #include "lightmill/clusters/find/find_cuda_internal.hpp"
@@ -29,49 +30,60 @@ namespace {
 using cuda::DeviceMemory;
 using cuda::PinnedMemory;
 
-// A result in page-locked memory, which device copies fill.
+// A result in page-locked memory, which device copies fill: rows, columns and cells in the order of a
+// device's list (find_body.hpp), with room for `stride` clusters each.
 struct PinnedSlot final : Slot {
     std::shared_ptr<cuda::Device> device;
-    PinnedMemory<std::uint32_t> rows, columns;
-    PinnedMemory<std::int32_t> cells32;
-    PinnedMemory<std::int16_t> cells16;
+    PinnedMemory<std::uint32_t> memory;
     std::vector<std::uint64_t> ends;  // per frame, of the chunks that are on their way or here
     std::size_t pending = 0;          // chunks that are not here yet
     std::size_t count = 0;            // clusters
     std::size_t capacity = 0;         // clusters
+    std::size_t stride = 0;
+    bool packed = false;  // one chunk's list as it is: the stride is the count
 
-    void begin() noexcept {
+    void begin(bool whole_chunk) noexcept {
         ends.clear();
         count = 0;
+        packed = whole_chunk;
+        stride = capacity;
     }
-    void expose(std::size_t cells, Payload payload) override {
+    [[nodiscard]] std::uint32_t* rows() const noexcept { return memory.data(); }
+    [[nodiscard]] std::uint32_t* columns() const noexcept { return memory.data() + stride; }
+    // Cells of `bytes` each.
+    [[nodiscard]] std::byte* cells(std::size_t first, std::size_t bytes) const noexcept {
+        return reinterpret_cast<std::byte*>(memory.data() + cells_at(stride)) + first * bytes;
+    }
+    void expose(std::size_t cells_each, Payload payload) override {
         offsets.assign(1, 0);
         offsets.insert(offsets.end(), ends.begin(), ends.end());
         view.offsets = offsets;
-        view.rows = {rows.data(), count};
-        view.columns = {columns.data(), count};
+        if (count > capacity) return;  // they stayed on the device
+        view.rows = {rows(), count};
+        view.columns = {columns(), count};
+        const auto* first = cells(0, 0);
         if (payload == Payload::int32) {
-            view.residuals = {cells32.data(), count * cells};
+            view.residuals = {reinterpret_cast<const std::int32_t*>(first), count * cells_each};
         } else {
-            view.residuals16 = {cells16.data(), count * cells};
+            view.residuals16 = {reinterpret_cast<const std::int16_t*>(first), count * cells_each};
         }
     }
-    // Room for `clusters`, keeping the first `kept`.
-    void reserve(std::size_t clusters, std::size_t kept, std::size_t cells, Payload payload) {
+    // Room for `clusters` of `bytes` of cells, keeping the first `kept`.
+    void reserve(std::size_t clusters, std::size_t kept, std::size_t bytes) {
         if (clusters <= capacity) return;
-        capacity = std::max(clusters, capacity + capacity / 2);
-        const auto grow = [&]<class T>(PinnedMemory<T>& memory, std::size_t each) {
-            PinnedMemory<T> larger(device, capacity * each);
-            if (kept > 0) std::memcpy(larger.data(), memory.data(), kept * each * sizeof(T));
-            memory = std::move(larger);
-        };
-        grow(rows, 1);
-        grow(columns, 1);
-        if (payload == Payload::int32) {
-            grow(cells32, cells);
-        } else {
-            grow(cells16, cells);
+        PinnedSlot larger;
+        larger.capacity = larger.stride = std::max(clusters, capacity + capacity / 2);
+        larger.memory = PinnedMemory<std::uint32_t>(device, list_words(larger.capacity, bytes));
+        if (kept > 0) {
+            std::copy_n(rows(), kept, larger.rows());
+            std::copy_n(columns(), kept, larger.columns());
+            std::copy_n(cells(0, bytes), kept * bytes, larger.cells(0, bytes));
         }
+        memory = std::move(larger.memory);
+        capacity = stride = larger.capacity;
+    }
+    [[nodiscard]] static std::size_t list_words(std::size_t clusters, std::size_t bytes) noexcept {
+        return cells_at(clusters) + (clusters * bytes + 3) / 4;
     }
 };
 
@@ -91,13 +103,12 @@ struct BandChunk {
     DeviceMemory<std::int32_t> residuals;
     DeviceMemory<unsigned long long> numbers;  // total, misfit, absent: of value, of gain bits
     DeviceMemory<std::uint64_t> places;
-    DeviceMemory<std::uint32_t> rows, columns;
-    DeviceMemory<std::int32_t> cells32;
-    DeviceMemory<std::int16_t> cells16;
+    DeviceMemory<std::uint32_t> list;
     std::size_t capacity = 0;  // clusters
     PinnedMemory<std::uint32_t> host_counts;
     PinnedMemory<unsigned long long> host_numbers;  // misfit, absent
     PinnedMemory<Pixel> staged;                     // pageable frames on their way
+    std::optional<cuda::Device::Graph> graphs[2];   // by the model that judges first
     cuda::Device::Mark arrived, judged, counted, listed, copied;
     // Clusters of this band alone, where there are several bands: they are merged on the host.
     std::unique_ptr<PinnedSlot> merge = std::make_unique<PinnedSlot>();
@@ -125,6 +136,8 @@ struct Band {
     DeviceMemory<std::uint32_t> negatives;
     std::vector<DeviceModel> models;
     BandPlan plan{};
+    DeviceMemory<std::uint32_t> generations;  // (tiles) epochs behind them, of launches that judge together
+    std::uint32_t generation = 0;
 
     [[nodiscard]] std::int64_t memory_rows() const noexcept { return memory_last - memory_first; }
 };
@@ -144,9 +157,13 @@ class Gpus final : public Engine {
           original_(setting.pedestal.model),
           state_(setting.pedestal.state),
           kernels_(kernels_for(setting.options.window)),
-          cells_(static_cast<std::size_t>(setting.options.window.cells())),
+          cell_bytes_(
+              static_cast<std::size_t>(setting.options.window.cells()) *
+              (setting.options.payload == Payload::int32 ? sizeof(std::int32_t) : sizeof(std::int16_t))),
           ring_size_(static_cast<std::size_t>(setting.speed.ring)),
           asked_chunk_(setting.speed.copy_frames),
+          wants_clusters_(setting.speed.clusters),
+          launches_(setting.speed.launches),
           absent_(setting.state.absent),
           negatives_(setting.state.negatives),
           next_(setting.state.frames),
@@ -167,6 +184,16 @@ class Gpus final : public Engine {
             bands_.push_back(make_band(devices[static_cast<std::size_t>(i)], shape_.rows * i / count,
                                        shape_.rows * (i + 1) / count, setting.state));
         }
+        auto shape = judge_shape(bands_.front().plan);
+        shape.cooperative = true;
+        all_tiles_fit_ = shape.blocks_x * shape.blocks_y <=
+                         bands_.front().device->resident_blocks(kernels_.judge_many, shape);
+        if (launches_ == Launches::persistent && !all_tiles_fit_) {
+            throw OptionError(
+                "launches", "persistent",
+                fmt::format("another: the GPU does not hold all {} tiles of these frames at once",
+                            shape.blocks_x * shape.blocks_y));
+        }
     }
     ~Gpus() override {
         // Memory of chunks and slots is written until the queues are empty.
@@ -186,8 +213,8 @@ class Gpus final : public Engine {
 
     void submit(const frames::Block& block, Slot& any_slot) override {
         auto& slot = static_cast<PinnedSlot&>(any_slot);
-        slot.begin();
         const auto frames = block.pixels.extent(0);
+        slot.begin(bands_.size() == 1 && frames <= chunk_frames(frames));
         for (std::int64_t first = 0; first < frames;) {
             auto& chunk = claim(frames - first);
             chunk.frames = std::min(chunk.room, frames - first);
@@ -198,7 +225,7 @@ class Gpus final : public Engine {
             in_flight_.push_back(&chunk);
             send(chunk, block.pixels.data() + first * shape_.pixels());
             judge(chunk);
-            for (std::size_t b = 0; b < bands_.size(); ++b) list(bands_[b], chunk.bands[b], chunk);
+            for (std::size_t b = 0; b < bands_.size(); ++b) list(b, chunk);
             next_ += static_cast<std::uint64_t>(chunk.frames);
             first += chunk.frames;
             issue_ready();
@@ -214,13 +241,22 @@ class Gpus final : public Engine {
         const auto each = clusters_a_frame > 0 ? clusters_a_frame : shape_.pixels() / k_pixels_a_cluster + 1;
         const auto clusters = static_cast<std::size_t>(frames * each);
         for (const auto& slot : slots) {
-            if (!slot->held) static_cast<PinnedSlot&>(*slot).reserve(clusters, 0, cells_, options_.payload);
+            if (wants_clusters_ && !slot->held)
+                static_cast<PinnedSlot&>(*slot).reserve(clusters, 0, cell_bytes_);
         }
     }
 
     void pin(std::span<const Pixel> pixels) override {
         bands_.front().device->pin(pixels.data(), pixels.size_bytes());
         pins_.push_back(pixels.data());
+    }
+
+    bool attach(const std::shared_ptr<DeviceConsumer>& consumer) override {
+        consumer_ = consumer;
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            consumer->prepare(b, bands_[b].device, bands_[b].results, bands_[b].plan);
+        }
+        return true;
     }
 
     void collect(Slot& any_slot) override {
@@ -308,6 +344,10 @@ class Gpus final : public Engine {
 
         band.tables = make_plan(device, band.compute, modules_, options_.window, first, last);
         band.plan = band.tables.plan;
+        const auto tiles = judge_shape(band.plan);
+        band.generations =
+            upload(device, band.compute,
+                   std::vector<std::uint32_t>(std::size_t{tiles.blocks_x} * tiles.blocks_y, 0));
 
         const auto from = static_cast<std::size_t>(band.memory_first * shape_.columns);
         const auto pixels = static_cast<std::size_t>(band.plan.pixels);
@@ -420,18 +460,9 @@ class Gpus final : public Engine {
     void grow_lists(const Band& band, BandChunk& c, std::size_t clusters) const {
         c.capacity = clusters;
         c.places = {};
-        c.rows = {};
-        c.columns = {};
-        c.cells32 = {};
-        c.cells16 = {};
+        c.list = {};
         c.places = DeviceMemory<std::uint64_t>(band.device, clusters);
-        c.rows = DeviceMemory<std::uint32_t>(band.device, clusters);
-        c.columns = DeviceMemory<std::uint32_t>(band.device, clusters);
-        if (options_.payload == Payload::int32) {
-            c.cells32 = DeviceMemory<std::int32_t>(band.device, clusters * cells_);
-        } else {
-            c.cells16 = DeviceMemory<std::int16_t>(band.device, clusters * cells_);
-        }
+        c.list = DeviceMemory<std::uint32_t>(band.device, PinnedSlot::list_words(clusters, cell_bytes_));
     }
 
     // Queues the copies of a chunk's frames.
@@ -473,6 +504,23 @@ class Gpus final : public Engine {
             band.device->zero(band.compute, chunk.bands[b].numbers.data(),
                               k_numbers * sizeof(unsigned long long));
         }
+        if (judges_together(chunk)) {
+            judge_together(chunk);
+        } else if (launches_ == Launches::graph && one_epoch_a_frame() && chunk.frames == chunk.room) {
+            judge_by_graph(chunk);
+        } else {
+            judge_one_by_one(chunk);
+        }
+        for (std::size_t b = 0; b < bands_.size(); ++b) {
+            bands_[b].device->record(bands_[b].compute, chunk.bands[b].judged);
+        }
+    }
+
+    [[nodiscard]] bool one_epoch_a_frame() const {
+        return options_.epoch == 1 && bands_.size() == 1 && bands_.front().models.size() == 1;
+    }
+
+    void judge_one_by_one(Chunk& chunk) {
         for (std::int64_t f = 0; f < chunk.frames;) {
             const auto stream = (next_ + static_cast<std::uint64_t>(f)) % bands_.front().models.size();
             std::int64_t count = 1;
@@ -486,9 +534,42 @@ class Gpus final : public Engine {
             if (ended && bands_.size() > 1) exchange(stream);
             f += count;
         }
-        for (std::size_t b = 0; b < bands_.size(); ++b) {
-            bands_[b].device->record(bands_[b].compute, chunk.bands[b].judged);
+    }
+
+    // The launches of a whole chunk, kept as a graph for each of the models that may be the first.
+    void judge_by_graph(Chunk& chunk) {
+        auto& band = bands_.front();
+        auto& model = band.models.front();
+        auto& graph = chunk.bands.front().graphs[model.current];
+        const int before = model.current;
+        if (!graph) {
+            band.device->begin_capture(band.compute);
+            judge_one_by_one(chunk);
+            graph = band.device->end_capture(band.compute);
         }
+        band.device->replay(band.compute, *graph);
+        model.current = chunk.frames % 2 == 0 ? before : 1 - before;
+    }
+
+    [[nodiscard]] bool judges_together(const Chunk& chunk) const {
+        if (!one_epoch_a_frame() || chunk.frames < 2) return false;
+        return launches_ == Launches::persistent || (launches_ == Launches::automatic && all_tiles_fit_);
+    }
+
+    void judge_together(Chunk& chunk) {
+        auto& band = bands_.front();
+        auto& model = band.models.front();
+        auto p = parameters(band, chunk.bands.front(), model, 0, chunk.frames);
+        p.next_mean = model.mean[1 - model.current].data();
+        p.next_variance = model.variance[1 - model.current].data();
+        p.generations = band.generations.data();
+        p.generation = band.generation;
+        auto shape = judge_shape(band.plan);
+        shape.early = false;
+        shape.cooperative = true;
+        band.device->launch(band.compute, kernels_.judge_many, shape, p);
+        band.generation += static_cast<std::uint32_t>(chunk.frames);
+        if (chunk.frames % 2 == 1) model.current = 1 - model.current;
     }
 
     // True where the launch ends the epoch.
@@ -496,32 +577,46 @@ class Gpus final : public Engine {
                std::int64_t count) {
         const bool ends = model.in_epoch + count == options_.epoch;
         const int next = 1 - model.current;
-        const JudgeParameters parameters{.plan = band.plan,
-                                         .frames = c.frames.data() + first * band.plan.pixels,
-                                         .frame_count = static_cast<std::int32_t>(count),
-                                         .offset = band.offset.data(),
-                                         .mean = model.mean[model.current].data(),
-                                         .variance = model.variance[model.current].data(),
-                                         .learn_mean = model.learn_mean.data(),
-                                         .learn_variance = model.learn_variance.data(),
-                                         .next_mean = ends ? model.mean[next].data() : nullptr,
-                                         .next_variance = ends ? model.variance[next].data() : nullptr,
-                                         .begins = model.in_epoch == 0,
-                                         .threshold = constants_.threshold,
-                                         .cells = constants_.cells,
-                                         .gain = constants_.gain,
-                                         .keep = constants_.keep,
-                                         .absent_value = absent_rule_.value ? *absent_rule_.value : -1,
-                                         .gain_mask = absent_rule_.gain_bits ? 0xC000 : 0,
-                                         .ties_all = options_.ties == Ties::all,
-                                         .photons = c.photons.data() + first * band.plan.map_words(),
-                                         .residuals = c.residuals.data() + first * band.plan.pixels,
-                                         .negatives = band.negatives.data(),
-                                         .absent = c.numbers.data() + k_absent_value};
-        band.device->launch(band.compute, kernels_.judge, judge_shape(band.plan), parameters);
+        auto p = parameters(band, c, model, first, count);
+        if (ends) {
+            p.next_mean = model.mean[next].data();
+            p.next_variance = model.variance[next].data();
+        }
+        auto shape = judge_shape(band.plan);
+        shape.early = launches_ != Launches::separate;
+        band.device->launch(band.compute, kernels_.judge, shape, p);
         model.in_epoch = ends ? 0 : model.in_epoch + count;
         if (ends) model.current = next;
         return ends;
+    }
+
+    // Of a launch that ends no epoch.
+    [[nodiscard]] JudgeParameters parameters(const Band& band, const BandChunk& c, const DeviceModel& model,
+                                             std::int64_t first, std::int64_t count) const {
+        return {.plan = band.plan,
+                .frames = c.frames.data() + first * band.plan.pixels,
+                .frame_count = static_cast<std::int32_t>(count),
+                .offset = band.offset.data(),
+                .mean = model.mean[model.current].data(),
+                .variance = model.variance[model.current].data(),
+                .learn_mean = model.learn_mean.data(),
+                .learn_variance = model.learn_variance.data(),
+                .next_mean = nullptr,
+                .next_variance = nullptr,
+                .begins = model.in_epoch == 0,
+                .threshold = constants_.threshold,
+                .cells = constants_.cells,
+                .gain = constants_.gain,
+                .keep = constants_.keep,
+                .absent_value = absent_rule_.value ? *absent_rule_.value : -1,
+                .gain_mask = absent_rule_.gain_bits ? 0xC000 : 0,
+                .ties_all = options_.ties == Ties::all,
+                .photons = c.photons.data() + first * band.plan.map_words(),
+                .residuals = c.residuals.data() + first * band.plan.pixels,
+                .negatives = band.negatives.data(),
+                .absent = c.numbers.data() + k_absent_value,
+                .generations = nullptr,
+                .generation = 0};
     }
 
     // Gives every band the new means of the rows beyond its own. A neighbour writes to what is read here only
@@ -546,7 +641,9 @@ class Gpus final : public Engine {
     }
 
     // Queues what makes a list of clusters of a chunk that is judged.
-    void list(const Band& band, BandChunk& c, const Chunk& chunk) {
+    void list(std::size_t b, Chunk& chunk) {
+        const auto& band = bands_[b];
+        auto& c = chunk.bands[b];
         auto& device = *band.device;
         device.wait(band.results, c.judged);
         const auto frames = static_cast<std::int32_t>(chunk.frames);
@@ -559,7 +656,12 @@ class Gpus final : public Engine {
                                      .absent = c.numbers.data() + k_absent_value,
                                      .host_absent = c.host_numbers.data() + k_absent_value});
         device.record(band.results, c.counted);
-        write_lists(band, c, frames);
+        if (consumer_) consumer_->consume(b, frames, c.photons.data(), c.residuals.data());
+        if (wants_clusters_) {
+            write_lists(band, c, frames);
+        } else {
+            device.record(band.results, c.listed);
+        }
     }
     void write_lists(const Band& band, BandChunk& c, std::int32_t frames) {
         auto& device = *band.device;
@@ -571,8 +673,7 @@ class Gpus final : public Engine {
                                      .counts = c.counts.data(),
                                      .capacity = c.capacity,
                                      .places = c.places.data(),
-                                     .rows = c.rows.data(),
-                                     .columns = c.columns.data(),
+                                     .list = c.list.data(),
                                      .total = c.numbers.data() + k_total});
         device.launch(band.results, kernels_.cells, cells_shape(),
                       CellsParameters{.plan = band.plan,
@@ -580,8 +681,8 @@ class Gpus final : public Engine {
                                       .total = c.numbers.data() + k_total,
                                       .capacity = c.capacity,
                                       .residuals = c.residuals.data(),
-                                      .cells32 = c.cells32.data(),
-                                      .cells16 = c.cells16.data(),
+                                      .list = c.list.data(),
+                                      .narrow = options_.payload == Payload::int16,
                                       .misfit = c.numbers.data() + k_misfit});
         device.record(band.results, c.listed);
     }
@@ -608,7 +709,7 @@ class Gpus final : public Engine {
             bands_[b].device->synchronize(c.counted);
             for (std::size_t f = 0; f < frames; ++f) of_band[b] += c.host_counts.data()[f];
             clusters += of_band[b];
-            if (of_band[b] > c.capacity) {
+            if (wants_clusters_ && of_band[b] > c.capacity) {
                 bands_[b].device->synchronize(c.listed);
                 grow_lists(bands_[b], c, of_band[b] + of_band[b] / 4);
                 write_lists(bands_[b], c, static_cast<std::int32_t>(frames));
@@ -619,18 +720,27 @@ class Gpus final : public Engine {
             for (const auto& c : chunk.bands) slot.count += c.host_counts.data()[f];
             slot.ends.push_back(slot.count);
         }
-        if (slot.count > slot.capacity) {
+        if (wants_clusters_ && slot.count > slot.capacity) {
             // Chunks before this one may be on their way into the memory that is about to move.
             for (auto* earlier : in_flight_) {
                 if (earlier->slot != &slot || !earlier->issued) continue;
                 await_copies(*earlier);
             }
-            slot.reserve(slot.count, chunk.first_cluster, cells_, options_.payload);
+            slot.reserve(slot.count, chunk.first_cluster, cell_bytes_);
         }
         for (std::size_t b = 0; b < bands_.size(); ++b) {
             auto& c = chunk.bands[b];
+            if (!wants_clusters_) {
+                bands_[b].device->wait(bands_[b].out, c.listed);
+                bands_[b].device->record(bands_[b].out, c.copied);
+                continue;
+            }
             auto& to = bands_.size() == 1 ? slot : *c.merge;
-            if (bands_.size() > 1) to.reserve(of_band[b], 0, cells_, options_.payload);
+            if (bands_.size() > 1) {
+                to.begin(true);
+                to.reserve(of_band[b], 0, cell_bytes_);
+            }
+            if (to.packed) to.stride = of_band[b];
             copy_out(bands_[b], c, to, bands_.size() == 1 ? chunk.first_cluster : 0, of_band[b]);
         }
         chunk.issued = true;
@@ -640,14 +750,16 @@ class Gpus final : public Engine {
                   std::size_t count) {
         auto& device = *band.device;
         device.wait(band.out, c.listed);
-        device.copy_out(band.out, to.rows.data() + first, c.rows.data(), count * sizeof(std::uint32_t));
-        device.copy_out(band.out, to.columns.data() + first, c.columns.data(), count * sizeof(std::uint32_t));
-        if (options_.payload == Payload::int32) {
-            device.copy_out(band.out, to.cells32.data() + first * cells_, c.cells32.data(),
-                            count * cells_ * sizeof(std::int32_t));
+        const auto* list = c.list.data();
+        const auto cells = count * cell_bytes_;
+        if (to.packed) {
+            device.copy_out(band.out, to.rows(), list, cells_at(count) * sizeof(std::uint32_t) + cells);
         } else {
-            device.copy_out(band.out, to.cells16.data() + first * cells_, c.cells16.data(),
-                            count * cells_ * sizeof(std::int16_t));
+            device.copy_out(band.out, to.rows() + first, list, count * sizeof(std::uint32_t));
+            device.copy_out(band.out, to.columns() + first, list + count, count * sizeof(std::uint32_t));
+            device.copy_out(band.out, to.cells(first, cell_bytes_), list + cells_at(count), cells);
+        }
+        if (options_.payload == Payload::int16) {
             device.copy_out(band.out, c.host_numbers.data() + k_misfit, c.numbers.data() + k_misfit,
                             sizeof(unsigned long long));
         }
@@ -672,6 +784,7 @@ class Gpus final : public Engine {
             absent_.absent_value += c.host_numbers.data()[k_absent_value];
             absent_.gain_bits += c.host_numbers.data()[k_absent_gain];
         }
+        if (!wants_clusters_) return;
         if (bands_.size() > 1) merge(chunk);
         if (options_.payload == Payload::int16) refuse_misfit(chunk);
     }
@@ -685,15 +798,10 @@ class Gpus final : public Engine {
             for (std::size_t b = 0; b < bands_.size(); ++b) {
                 const auto& from = *chunk.bands[b].merge;
                 const std::size_t count = chunk.bands[b].host_counts.data()[f];
-                std::copy_n(from.rows.data() + taken[b], count, slot.rows.data() + to);
-                std::copy_n(from.columns.data() + taken[b], count, slot.columns.data() + to);
-                if (options_.payload == Payload::int32) {
-                    std::copy_n(from.cells32.data() + taken[b] * cells_, count * cells_,
-                                slot.cells32.data() + to * cells_);
-                } else {
-                    std::copy_n(from.cells16.data() + taken[b] * cells_, count * cells_,
-                                slot.cells16.data() + to * cells_);
-                }
+                std::copy_n(from.rows() + taken[b], count, slot.rows() + to);
+                std::copy_n(from.columns() + taken[b], count, slot.columns() + to);
+                std::copy_n(from.cells(taken[b], cell_bytes_), count * cell_bytes_,
+                            slot.cells(to, cell_bytes_));
                 taken[b] += count;
                 to += count;
             }
@@ -711,9 +819,8 @@ class Gpus final : public Engine {
             const auto value = static_cast<std::int64_t>(inverse & 0x3FFFF) - (1 << 17);
             const auto& where = bands_.size() == 1 ? *chunk.slot : *c.merge;
             const auto at = (bands_.size() == 1 ? chunk.first_cluster : 0) + cluster;
-            refuse_int16(value,
-                         where.rows.data()[at] + cell / options_.window.width - options_.window.height / 2,
-                         where.columns.data()[at] + cell % options_.window.width - options_.window.width / 2);
+            refuse_int16(value, where.rows()[at] + cell / options_.window.width - options_.window.height / 2,
+                         where.columns()[at] + cell % options_.window.width - options_.window.width / 2);
         }
     }
 
@@ -725,10 +832,14 @@ class Gpus final : public Engine {
     Model original_;
     std::vector<PixelState> state_;
     Kernels kernels_;
-    std::size_t cells_;
+    std::size_t cell_bytes_;  // of a cluster
     std::size_t ring_size_;
     std::int64_t asked_chunk_;
+    bool wants_clusters_;
+    Launches launches_;
+    bool all_tiles_fit_ = false;
     std::vector<Band> bands_;
+    std::shared_ptr<DeviceConsumer> consumer_;  // none: null
     std::vector<std::unique_ptr<Chunk>> ring_;
     std::size_t turn_ = 0;  // of the next chunk to be filled
     std::vector<const Pixel*> pins_;

@@ -7,6 +7,7 @@ namespace lightmill::clusters::detail {
 // Null in a build without CUDA.
 struct Globals {
     const void* judge = nullptr;
+    const void* judge_many = nullptr;
     const void* scan = nullptr;
     const void* list = nullptr;
     const void* cells = nullptr;

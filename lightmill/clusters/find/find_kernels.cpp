@@ -10,32 +10,63 @@
 namespace lightmill::clusters::detail {
 namespace {
 
-template <int Width, int Height, unsigned Items>
-void judge_on_host(const cuda::Shape& shape, const JudgeParameters& p) {
-    using Body = Judge<Width, Height, Items>;
-    std::vector<float> shared(shape.shared_bytes / sizeof(float));
-    std::vector<typename Body::Thread> threads(k_tile_threads);
-    for (int tile = 0; tile < static_cast<int>(shape.blocks_x * shape.blocks_y); ++tile) {
-        const Body body{p, tile % static_cast<int>(shape.blocks_x), tile / static_cast<int>(shape.blocks_x),
-                        shared.data()};
-        const auto each = [&](auto&& phase) {
-            for (int i = 0; i < k_tile_threads; ++i) phase(i, threads[static_cast<std::size_t>(i)]);
-        };
+// The threads of a tile, phase by phase.
+template <class Body>
+struct Tile {
+    Body body;
+    std::vector<typename Body::Thread> threads = std::vector<typename Body::Thread>(k_tile_threads);
+
+    template <class Phase>
+    void each(Phase&& phase) {
+        for (int i = 0; i < k_tile_threads; ++i) phase(i, threads[static_cast<std::size_t>(i)]);
+    }
+    void begin() {
         each([&](int i, auto& thread) { body.begin(i, thread); });
         each([&](int, auto& thread) { body.begin_model(thread); });
-        for (int f = 0; f < p.frame_count; ++f) {
-            each([&](int, auto& thread) { body.load(thread, f); });
-            each([&](int i, auto&) { body.columns(i, f); });
-            std::uint32_t word = 0;
-            each([&](int i, auto& thread) {
-                const int lane = i % k_tile_columns;
-                if (lane == 0) word = 0;
-                if (body.judge(i, thread, f)) word |= std::uint32_t{1} << lane;
-                if (lane == k_tile_columns - 1 && body.has_map_word(i)) p.photons[body.map_word(i, f)] = word;
-            });
-        }
-        each([&](int, auto& thread) { body.end(thread); });
     }
+    void judge(int f) {
+        each([&](int, auto& thread) { body.load(thread, f); });
+        each([&](int i, auto&) { body.columns(i, f); });
+        std::uint32_t word = 0;
+        each([&](int i, auto& thread) {
+            const int lane = i % k_tile_columns;
+            if (lane == 0) word = 0;
+            if (body.judge(i, thread, f)) word |= std::uint32_t{1} << lane;
+            if (lane == k_tile_columns - 1 && body.has_map_word(i))
+                body.p.photons[body.map_word(i, f)] = word;
+        });
+    }
+};
+
+template <int Width, int Height, unsigned Items>
+void judge_on_host(const cuda::Shape& shape, const JudgeParameters& p) {
+    std::vector<float> shared(shape.shared_bytes / sizeof(float));
+    const int across = static_cast<int>(shape.blocks_x);
+    for (int i = 0; i < across * static_cast<int>(shape.blocks_y); ++i) {
+        Tile<Judge<Width, Height, Items>> tile{{p, i % across, i / across, shared.data()}};
+        tile.begin();
+        for (int f = 0; f < p.frame_count; ++f) tile.judge(f);
+        tile.each([&](int, auto& thread) { tile.body.end(thread); });
+    }
+}
+
+template <int Width, int Height, unsigned Items>
+void judge_many_on_host(const cuda::Shape& shape, const JudgeParameters& p) {
+    std::vector<float> shared(shape.shared_bytes / sizeof(float));
+    const int across = static_cast<int>(shape.blocks_x);
+    std::vector<Tile<Judge<Width, Height, Items>>> tiles;
+    for (int i = 0; i < across * static_cast<int>(shape.blocks_y); ++i) {
+        tiles.push_back({{p, i % across, i / across, shared.data()}});
+        tiles.back().begin();
+    }
+    for (int f = 0; f < p.frame_count; ++f) {
+        for (auto& tile : tiles) {
+            if (f > 0) tile.each([&](int, auto& thread) { tile.body.take_rim(thread, f); });
+            tile.judge(f);
+            tile.each([&](int, auto& thread) { tile.body.publish(thread, f); });
+        }
+    }
+    for (auto& tile : tiles) tile.each([&](int, auto& thread) { tile.body.end_many(thread); });
 }
 
 void scan_on_host(const cuda::Shape& shape, const ScanParameters& p) {
@@ -58,7 +89,7 @@ void list_on_host(const cuda::Shape& shape, const ListParameters& p) {
 }
 
 void cells_on_host(const cuda::Shape&, const CellsParameters& p) {
-    for (std::uint64_t group = 0; group * k_cells_clusters < *p.total; ++group) {
+    for (std::uint64_t group = 0; group * k_cells_clusters < clusters_to_copy(p); ++group) {
         for (int i = 0; i < k_cells_threads; ++i) copy_cells(p, group, i);
     }
 }
@@ -87,6 +118,9 @@ Kernels kernels_for(const Window& window) {
     return {{globals.judge, three  ? judge_on_host<3, 3, 2>
                             : nine ? judge_on_host<9, 9, 2>
                                    : judge_on_host<0, 0, 4>},
+            {globals.judge_many, three  ? judge_many_on_host<3, 3, 2>
+                                 : nine ? judge_many_on_host<9, 9, 2>
+                                        : judge_many_on_host<0, 0, 4>},
             {globals.scan, scan_on_host},
             {globals.list, list_on_host},
             {globals.cells, cells_on_host},

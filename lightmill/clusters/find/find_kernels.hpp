@@ -8,7 +8,8 @@
 namespace lightmill::clusters::detail {
 
 struct Kernels {
-    cuda::Kernel<JudgeParameters> judge;
+    cuda::Kernel<JudgeParameters> judge;       // frames of one epoch
+    cuda::Kernel<JudgeParameters> judge_many;  // frames that are epochs of their own
     cuda::Kernel<ScanParameters> scan;
     cuda::Kernel<ListParameters> list;
     cuda::Kernel<CellsParameters> cells;

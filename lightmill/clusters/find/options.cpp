@@ -24,6 +24,11 @@ std::span<const std::string_view> names(Rule) {
 std::span<const std::string_view> names(Ties) {
     return k_ties;
 }
+std::span<const std::string_view> names(Launches) {
+    static constexpr std::array<std::string_view, 5> k_names{"auto", "single", "separate", "graph",
+                                                             "persistent"};
+    return k_names;
+}
 std::span<const std::string_view> names(Payload) {
     return k_payloads;
 }

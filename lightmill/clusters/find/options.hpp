@@ -94,15 +94,27 @@ void visit_options(Options& options, Visitor&& visit) {
 // Throws OptionError for the first option that is not allowed, alone or beside the others.
 void check(const FindOptions& options);
 
+// How frames that are epochs of their own are launched on a GPU.
+enum class Launches {
+    automatic,   // together, where there is room for all tiles at once
+    single,      // one by one, each beginning while the one before ends
+    separate,    // one by one, each after the other
+    graph,       // one by one, as one graph a chunk
+    persistent,  // a chunk's together: tiles stay and wait for the tiles around them
+};
+[[nodiscard]] std::span<const std::string_view> names(Launches);
+
 struct SpeedOptions {
     std::string backend = "auto";
     std::int64_t threads = 0;
     std::int64_t batches = 3;  // results that may be held at the same time
     bool hashes = true;
     // Of backend cuda alone.
+    bool clusters = true;
     std::string devices = "0";
     std::int64_t copy_frames = 0;
     std::int64_t ring = 4;
+    Launches launches = Launches::automatic;
     friend bool operator==(const SpeedOptions&, const SpeedOptions&) = default;
 };
 template <class Options, class Visitor>
@@ -124,6 +136,13 @@ void visit_options(Options& options, Visitor&& visit) {
           options.batches);
     visit(OptionInfo{.name = "hashes", .help = "compute each frame's hash, which the result digest needs"},
           options.hashes);
+    visit(
+        OptionInfo{
+            .name = "clusters",
+            .help =
+                "bring clusters to the host; without, batches hold their counts only and what is attached "
+                "on the GPU sees them (cuda)"},
+        options.clusters);
     visit(OptionInfo{.name = "devices",
                      .help = "GPUs that share the rows of each frame, as in 0 or 0,1 (cuda)"},
           options.devices);
@@ -138,6 +157,11 @@ void visit_options(Options& options, Visitor&& visit) {
                      .minimum = 1,
                      .maximum = 64},
           options.ring);
+    visit(
+        OptionInfo{
+            .name = "launches",
+            .help = "how single-frame epochs are launched: auto, single, separate, graph, persistent (cuda)"},
+        options.launches);
 }
 
 }  // namespace lightmill::clusters

@@ -264,7 +264,9 @@ struct StreamFinder::Impl {
                                     .photons = stream.photons.data(),
                                     .residuals = stream.residuals.data(),
                                     .negatives = stream.negatives.data(),
-                                    .absent = stream.absent.data()});
+                                    .absent = stream.absent.data(),
+                                    .generations = nullptr,
+                                    .generation = 0});
         auto* words = stream.region.data();
         device->launch(stream.queue, kernels.compact, detail::compact_shape(),
                        detail::CompactParameters{.plan = plan,
