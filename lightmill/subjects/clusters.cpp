@@ -205,6 +205,16 @@ Options parse(const ladder::Settings& work_settings, const ladder::Settings& set
     return options;
 }
 
+// work(0 … count − 1) on all cores.
+void share_out(std::size_t count, const std::function<void(std::size_t)>& work) {
+    if (count == 0) return;
+    Team team(std::min(available_threads(), static_cast<int>(count)));
+    team.run([&](int member) {
+        for (auto i = static_cast<std::size_t>(member); i < count; i += static_cast<std::size_t>(team.size()))
+            work(i);
+    });
+}
+
 std::int64_t sum_of(const clusters::ClustersView& view) {
     std::int64_t sum = 0;
     for (const auto value : view.residuals) sum += value;
@@ -325,11 +335,15 @@ class Finding final : public ladder::Subject {
     ladder::Answer output() override {
         std::int64_t sum = 0;
         for (const auto& batch : held_) {
-            sum += sum_of(batch.view());
-            for (std::size_t i = 0; i < batch.view().frames(); ++i) {
-                hashes_[static_cast<std::size_t>(batch.view().numbers[i])] = hash_frame(batch.view(), i);
-            }
+            if (readers_) sum += sum_of(batch.view());
         }
+        // Outside the clock, on all cores: what was found may be gigabytes.
+        share_out(held_.size(), [&](std::size_t b) {
+            const auto& view = held_[b].view();
+            for (std::size_t i = 0; i < view.frames(); ++i) {
+                hashes_[static_cast<std::size_t>(view.numbers[i])] = hash_frame(view, i);
+            }
+        });
         if (readers_ && sum != read_sum_)
             throw Error(ErrorCode::state, fmt::format("the readers' sum is {}, expected {}", read_sum_, sum));
         ladder::Answer answer{
@@ -451,10 +465,10 @@ class Streaming final : public ladder::Subject {
         return {static_cast<double>(work_.frames), total_};
     }
     ladder::Answer output() override {
-        for (const auto& batch : held_) {
-            for (std::size_t i = 0; i < batch.frames(); ++i) note(batch.view(i));
-        }
-        for (const auto& frame : copies_) note(frame.view());
+        share_out(held_.size(), [&](std::size_t b) {
+            for (std::size_t i = 0; i < held_[b].frames(); ++i) note(held_[b].view(i));
+        });
+        share_out(copies_.size(), [&](std::size_t i) { note(copies_[i].view()); });
         return {ladder::array_of<std::uint64_t>("counts", std::span<const std::uint64_t>(counts_)),
                 ladder::array_of<std::byte>("hashes", {hashes_.data()->data(), 16 * hashes_.size()})};
     }
@@ -530,8 +544,9 @@ class Type final : public ladder::SubjectType {
                 plain.push_back({option, setting->value, 0});
         const auto* rule = ladder::find(settings, "rule");
         const bool raster = rule != nullptr && ladder::value_text(rule->value) == "raster";
-        plain.push_back({"backend", raster ? std::string("reference") : parse_work(work).judge, 0});
-        plain.push_back({"threads", std::int64_t{1}, 0});
+        const auto judge = raster ? std::string("reference") : parse_work(work).judge;
+        plain.push_back({"backend", judge, 0});
+        plain.push_back({"threads", std::int64_t{judge == "reference" ? 1 : 0}, 0});
         return plain;
     }
     std::string swept_option() const override { return "threads"; }

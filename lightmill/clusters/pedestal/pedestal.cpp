@@ -42,22 +42,27 @@ void Training::add(const View<const Pixel, 3>& dark) {
     }
     const auto pixels = static_cast<std::size_t>(shape_.pixels());
     const bool all_present = !absent_.value && !absent_.gain_bits;
-    for (std::int64_t f = 0; f < dark.extent(0); ++f) {
-        const Pixel* frame = dark[f].data();
-        if (all_present) {
-            for (std::size_t i = 0; i < pixels; ++i) {
-                const std::uint32_t x = frame[i];
-                seen_[i] += 1;
-                sum_[i] += x;
-                square_[i] += x * x;
-            }
-        } else {
-            for (std::size_t i = 0; i < pixels; ++i) {
-                const bool present = !absent_(frame[i]);
-                const std::uint32_t x = present ? frame[i] : 0U;
-                seen_[i] += present ? 1U : 0U;
-                sum_[i] += x;
-                square_[i] += x * x;
+    // A few pixels through all frames, then the next ones: their sums stay in the cache.
+    constexpr std::size_t k_block = 2048;
+    for (std::size_t first = 0; first < pixels; first += k_block) {
+        const auto last = std::min(first + k_block, pixels);
+        for (std::int64_t f = 0; f < dark.extent(0); ++f) {
+            const Pixel* frame = dark[f].data();
+            if (all_present) {
+                for (std::size_t i = first; i < last; ++i) {
+                    const std::uint32_t x = frame[i];
+                    seen_[i] += 1;
+                    sum_[i] += x;
+                    square_[i] += x * x;
+                }
+            } else {
+                for (std::size_t i = first; i < last; ++i) {
+                    const bool present = !absent_(frame[i]);
+                    const std::uint32_t x = present ? frame[i] : 0U;
+                    seen_[i] += present ? 1U : 0U;
+                    sum_[i] += x;
+                    square_[i] += x * x;
+                }
             }
         }
     }
