@@ -464,6 +464,8 @@ LIGHTMILL_BODY void list_word(const ListParameters& p, int frame, int word) {
     }
     if (last) *p.total = total;
     if (total > p.capacity) return;
+    // What lies between columns and cells is copied with them.
+    for (auto i = 2 * total; last && i < cells_at(total); ++i) p.list[i] = 0;
     const int y = word / p.plan.words;
     const int first_x = word % p.plan.words * 32;
     const auto row = static_cast<std::uint32_t>(p.plan.row_of[y + p.plan.half_height] + p.plan.first_row);

@@ -174,7 +174,8 @@ struct StreamFinder::Impl {
             stream.frame = DeviceMemory<Pixel>(device, pixels);
             stream.photons =
                 DeviceMemory<std::uint32_t>(device, static_cast<std::size_t>(tables.plan.map_words()));
-            stream.region = DeviceMemory<std::uint32_t>(device, region.size());
+            // Regions come back whole, written or not.
+            stream.region = upload(std::vector<std::uint32_t>(region.size(), 0));
             stream.residuals = DeviceMemory<std::int32_t>(device, pixels);
             stream.places = DeviceMemory<std::uint64_t>(device, region.cap);
             stream.negatives = upload(std::vector<std::uint32_t>(pixels, 0));
