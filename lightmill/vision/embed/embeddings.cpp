@@ -302,7 +302,8 @@ std::vector<float> pool_rows(std::span<const float> values, std::int64_t columns
     std::vector<double> sum(n, 0.0);
     for (std::size_t i = 0; i < values.size(); ++i) sum[i % n] += static_cast<double>(values[i]);
     std::vector<float> mean(n, 0.0F);
-    const auto rows = static_cast<double>(values.size() / n);
+    const std::size_t whole_rows = values.size() / n;
+    const auto rows = static_cast<double>(whole_rows);
     if (!values.empty())
         for (std::size_t i = 0; i < n; ++i) mean[i] = static_cast<float>(sum[i] / rows);
     return mean;
