@@ -105,13 +105,14 @@ TEST_F(Embed, TheSameBytesForAnyNumberOfWorkersAndABadImageIsNamed) {
 TEST_F(Embed, AStoppedRunGoesOnToTheSameBytes) {
     const auto m = model();
     const auto digest = write(m, "whole.safetensors", 2);
-    EXPECT_EQ(write(m, "parts.safetensors", 2, false, 2), "");
+    // One worker and a stop at the first image: nothing that is on its way can be the rest of the run.
+    EXPECT_EQ(write(m, "parts.safetensors", 1, false, 1), "");
     EXPECT_TRUE(fs::exists(path("parts.safetensors.partial")));
     EXPECT_FALSE(fs::exists(path("parts.safetensors")));
     // A run that was killed may leave a cut line, and data that no line speaks of.
     std::ofstream(path("parts.safetensors.partial.journal"), std::ios::app) << "{\"tiles\":17";
     std::ofstream(path("parts.safetensors.partial"), std::ios::app) << "half a tile";
-    EXPECT_EQ(write(m, "parts.safetensors", 1, true), digest);
+    EXPECT_EQ(write(m, "parts.safetensors", 2, true), digest);
     EXPECT_EQ(read_file(path("parts.safetensors")), read_file(path("whole.safetensors")));
 }
 
