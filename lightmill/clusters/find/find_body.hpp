@@ -343,19 +343,6 @@ struct Judge {
 
 // ---- scan: where each word of a frame's photon map begins in its list of clusters -------------------------
 
-inline constexpr int k_scan_threads = 256;
-inline constexpr int k_scan_groups = 16;
-
-struct ScanParameters {
-    BandPlan plan;
-    const std::uint32_t* photons;      // (frames × map_words)
-    std::uint32_t* starts;             // (frames × map_words) clusters of the frame before the word
-    std::uint32_t* counts;             // (frames) clusters, on the device
-    std::uint32_t* host_counts;        // the same, in page-locked memory of the host
-    const unsigned long long* absent;  // two numbers, given on to the host
-    unsigned long long* host_absent;
-};
-
 LIGHTMILL_BODY std::uint32_t bits_in(std::uint32_t word) {
 #ifdef __CUDA_ARCH__
     return static_cast<std::uint32_t>(__popc(word));
@@ -371,44 +358,79 @@ LIGHTMILL_BODY int first_bit(std::uint32_t word) {
 #endif
 }
 
-// One block a frame; a thread takes consecutive words.
-struct Scan {
-    const ScanParameters& p;
-    int frame;
-    std::uint32_t* shared;  // k_scan_threads + k_scan_groups
+// The photons of one frame's map, counted by one block: a thread takes consecutive words, and learns how many
+// photons are before them. Three phases.
+template <int Threads, int Groups>
+struct MapCount {
+    static constexpr int k_members = Threads / Groups;
+    static constexpr int k_shared = Threads + Groups;  // numbers in `shared`
+    const std::uint32_t* map;
+    int words;
+    std::uint32_t* shared;
 
-    LIGHTMILL_BODY int share() const { return (p.plan.map_words() + k_scan_threads - 1) / k_scan_threads; }
+    LIGHTMILL_BODY int share() const { return (words + Threads - 1) / Threads; }
+    LIGHTMILL_BODY int first(int thread) const { return thread * share(); }
     LIGHTMILL_BODY int last(int thread) const {
         const int end = (thread + 1) * share();
-        return end < p.plan.map_words() ? end : p.plan.map_words();
-    }
-    LIGHTMILL_BODY const std::uint32_t* map() const {
-        return p.photons + static_cast<std::int64_t>(frame) * p.plan.map_words();
+        return end < words ? end : words;
     }
     LIGHTMILL_BODY void count(int thread) const {
         std::uint32_t sum = 0;
-        for (int i = thread * share(); i < last(thread); ++i) sum += bits_in(map()[i]);
+        for (int i = first(thread); i < last(thread); ++i) sum += bits_in(map[i]);
         shared[thread] = sum;
     }
     LIGHTMILL_BODY void sum_group(int thread) const {
-        if (thread >= k_scan_groups) return;
-        constexpr int k_members = k_scan_threads / k_scan_groups;
+        if (thread < Groups)
+            shared[Threads + thread] = sum_before(thread * k_members, (thread + 1) * k_members);
+    }
+    // By one thread; returns the number of all photons.
+    LIGHTMILL_BODY std::uint32_t sum_groups() const { return sum_before(Threads, Threads + Groups); }
+    // Photons before the thread's first word.
+    LIGHTMILL_BODY std::uint32_t before(int thread) const {
+        return shared[Threads + thread / k_members] + shared[thread];
+    }
+
+  private:
+    // Puts the sum of those before it in each place, and returns the sum of all.
+    LIGHTMILL_BODY std::uint32_t sum_before(int first, int last) const {
         std::uint32_t sum = 0;
-        for (int i = thread * k_members; i < (thread + 1) * k_members; ++i) {
+        for (int i = first; i < last; ++i) {
             const auto own = shared[i];
             shared[i] = sum;
             sum += own;
         }
-        shared[k_scan_threads + thread] = sum;
+        return sum;
     }
+};
+
+inline constexpr int k_scan_threads = 256;
+using ScanCount = MapCount<k_scan_threads, 16>;
+
+struct ScanParameters {
+    BandPlan plan;
+    const std::uint32_t* photons;      // (frames × map_words)
+    std::uint32_t* starts;             // (frames × map_words) clusters of the frame before the word
+    std::uint32_t* counts;             // (frames) clusters, on the device
+    std::uint32_t* host_counts;        // the same, in page-locked memory of the host
+    const unsigned long long* absent;  // two numbers, given on to the host
+    unsigned long long* host_absent;
+};
+
+// One block a frame.
+struct Scan {
+    const ScanParameters& p;
+    int frame;
+    ScanCount map;
+
+    LIGHTMILL_BODY Scan(const ScanParameters& parameters, int of_frame, std::uint32_t* shared)
+        : p(parameters),
+          frame(of_frame),
+          map{parameters.photons + static_cast<std::int64_t>(of_frame) * parameters.plan.map_words(),
+              parameters.plan.map_words(), shared} {}
+
     LIGHTMILL_BODY void sum_groups(int thread) const {
         if (thread > 0) return;
-        std::uint32_t sum = 0;
-        for (int i = k_scan_threads; i < k_scan_threads + k_scan_groups; ++i) {
-            const auto own = shared[i];
-            shared[i] = sum;
-            sum += own;
-        }
+        const auto sum = map.sum_groups();
         p.counts[frame] = sum;
         p.host_counts[frame] = sum;
         if (frame == 0) {
@@ -417,18 +439,16 @@ struct Scan {
         }
     }
     LIGHTMILL_BODY void write(int thread) const {
-        constexpr int k_members = k_scan_threads / k_scan_groups;
-        std::uint32_t sum = shared[k_scan_threads + thread / k_members] + shared[thread];
+        auto sum = map.before(thread);
         auto* starts = p.starts + static_cast<std::int64_t>(frame) * p.plan.map_words();
-        for (int i = thread * share(); i < last(thread); ++i) {
+        for (int i = map.first(thread); i < map.last(thread); ++i) {
             starts[i] = sum;
-            sum += bits_in(map()[i]);
+            sum += bits_in(map.map[i]);
         }
     }
 };
 
-// ---- list: the photon map as a list of places, in raster order, frame after frame
-// --------------------------
+// ---- list: the photon map as a list of places, in raster order, frame after frame ------------------------
 
 inline constexpr int k_list_threads = 256;
 
@@ -494,11 +514,10 @@ LIGHTMILL_BODY std::int32_t residual_at(const BandPlan& plan, const std::int32_t
     return residuals[static_cast<std::int64_t>(place.frame) * plan.pixels + row * plan.columns + column];
 }
 
-// ---- compact: one frame's clusters into a region of fixed size, by one block (stream_finder.hpp)
-// -----------------
+// ---- compact: one frame's clusters into a region of fixed size, by one block (stream_finder.hpp) ---------
 
 inline constexpr int k_compact_threads = 1024;
-inline constexpr int k_compact_groups = 32;
+using CompactCount = MapCount<k_compact_threads, 32>;
 
 // The region: count, room to 64 bytes, rows, columns (capacity each), cells.
 struct CompactParameters {
@@ -515,45 +534,17 @@ struct CompactParameters {
 
 struct Compact {
     const CompactParameters& p;
-    std::uint32_t* shared;  // k_compact_threads + k_compact_groups
+    CompactCount map;
 
-    LIGHTMILL_BODY int share() const {
-        return (p.plan.map_words() + k_compact_threads - 1) / k_compact_threads;
-    }
-    LIGHTMILL_BODY int last(int thread) const {
-        const int end = (thread + 1) * share();
-        return end < p.plan.map_words() ? end : p.plan.map_words();
-    }
-    LIGHTMILL_BODY void count(int thread) const {
-        std::uint32_t sum = 0;
-        for (int i = thread * share(); i < last(thread); ++i) sum += bits_in(p.photons[i]);
-        shared[thread] = sum;
-    }
-    LIGHTMILL_BODY void sum_group(int thread) const {
-        if (thread >= k_compact_groups) return;
-        constexpr int k_members = k_compact_threads / k_compact_groups;
-        std::uint32_t sum = 0;
-        for (int i = thread * k_members; i < (thread + 1) * k_members; ++i) {
-            const auto own = shared[i];
-            shared[i] = sum;
-            sum += own;
-        }
-        shared[k_compact_threads + thread] = sum;
-    }
+    LIGHTMILL_BODY Compact(const CompactParameters& parameters, std::uint32_t* shared)
+        : p(parameters), map{parameters.photons, parameters.plan.map_words(), shared} {}
+
     LIGHTMILL_BODY void sum_groups(int thread) const {
-        if (thread > 0) return;
-        std::uint32_t sum = 0;
-        for (int i = k_compact_threads; i < k_compact_threads + k_compact_groups; ++i) {
-            const auto own = shared[i];
-            shared[i] = sum;
-            sum += own;
-        }
-        *p.count = sum;
+        if (thread == 0) *p.count = map.sum_groups();
     }
     LIGHTMILL_BODY void list(int thread) const {
-        constexpr int k_members = k_compact_threads / k_compact_groups;
-        std::uint32_t k = shared[k_compact_threads + thread / k_members] + shared[thread];
-        for (int i = thread * share(); i < last(thread); ++i) {
+        auto k = map.before(thread);
+        for (int i = map.first(thread); i < map.last(thread); ++i) {
             const int y = i / p.plan.words;
             for (auto bits = p.photons[i]; bits != 0; bits &= bits - 1, ++k) {
                 if (k >= p.capacity) continue;
@@ -576,8 +567,7 @@ struct Compact {
     }
 };
 
-// ---- cells: the residuals of each cluster's window
-// ----------------------------------------------------------
+// ---- cells: the residuals of each cluster's window --------------------------------------------------------
 
 inline constexpr int k_cells_threads = 256;
 inline constexpr int k_cells_clusters = 32;  // that a block takes at a time

@@ -70,11 +70,11 @@ void judge_many_on_host(const cuda::Shape& shape, const JudgeParameters& p) {
 }
 
 void scan_on_host(const cuda::Shape& shape, const ScanParameters& p) {
-    std::array<std::uint32_t, k_scan_threads + k_scan_groups> shared{};
+    std::array<std::uint32_t, ScanCount::k_shared> shared{};
     for (int frame = 0; frame < static_cast<int>(shape.blocks_x); ++frame) {
-        const Scan body{p, frame, shared.data()};
-        for (int i = 0; i < k_scan_threads; ++i) body.count(i);
-        for (int i = 0; i < k_scan_threads; ++i) body.sum_group(i);
+        const Scan body(p, frame, shared.data());
+        for (int i = 0; i < k_scan_threads; ++i) body.map.count(i);
+        for (int i = 0; i < k_scan_threads; ++i) body.map.sum_group(i);
         for (int i = 0; i < k_scan_threads; ++i) body.sum_groups(i);
         for (int i = 0; i < k_scan_threads; ++i) body.write(i);
     }
@@ -95,10 +95,10 @@ void cells_on_host(const cuda::Shape&, const CellsParameters& p) {
 }
 
 void compact_on_host(const cuda::Shape&, const CompactParameters& p) {
-    std::array<std::uint32_t, k_compact_threads + k_compact_groups> shared{};
-    const Compact body{p, shared.data()};
-    for (int i = 0; i < k_compact_threads; ++i) body.count(i);
-    for (int i = 0; i < k_compact_threads; ++i) body.sum_group(i);
+    std::array<std::uint32_t, CompactCount::k_shared> shared{};
+    const Compact body(p, shared.data());
+    for (int i = 0; i < k_compact_threads; ++i) body.map.count(i);
+    for (int i = 0; i < k_compact_threads; ++i) body.map.sum_group(i);
     for (int i = 0; i < k_compact_threads; ++i) body.sum_groups(i);
     for (int i = 0; i < k_compact_threads; ++i) body.list(i);
     for (int i = 0; i < k_compact_threads; ++i) body.cells(i);

@@ -6,6 +6,19 @@
 namespace lightmill::clusters::detail {
 namespace {
 
+// One frame of a tile, by all of its threads.
+template <class Body>
+__device__ __forceinline__ void judge_frame(const Body& body, int thread, typename Body::Thread& t, int f) {
+    body.load(t, f);
+    __syncthreads();
+    body.columns(thread, f);
+    __syncthreads();
+    const std::uint32_t word = __ballot_sync(0xFFFFFFFFU, body.judge(thread, t, f));
+    if (thread % k_tile_columns == 0 && body.has_map_word(thread)) {
+        body.p.photons[body.map_word(thread, f)] = word;
+    }
+}
+
 template <int Width, int Height, unsigned Items>
 __global__ void __launch_bounds__(k_tile_threads) judge_tiles(const __grid_constant__ JudgeParameters p) {
     extern __shared__ float shared[];
@@ -21,13 +34,7 @@ __global__ void __launch_bounds__(k_tile_threads) judge_tiles(const __grid_const
 #endif
     body.begin_model(t);
     for (int f = 0; f < p.frame_count; ++f) {
-        body.load(t, f);
-        __syncthreads();
-        body.columns(thread, f);
-        __syncthreads();
-        const std::uint32_t word = __ballot_sync(0xFFFFFFFFU, body.judge(thread, t, f));
-        if (thread % k_tile_columns == 0 && body.has_map_word(thread))
-            p.photons[body.map_word(thread, f)] = word;
+        judge_frame(body, thread, t, f);
     }
     body.end(t);
 }
@@ -59,14 +66,7 @@ __global__ void __launch_bounds__(k_tile_threads)
             __syncthreads();
             body.take_rim(t, f);
         }
-        body.load(t, f);
-        __syncthreads();
-        body.columns(thread, f);
-        __syncthreads();
-        const std::uint32_t word = __ballot_sync(0xFFFFFFFFU, body.judge(thread, t, f));
-        if (thread % k_tile_columns == 0 && body.has_map_word(thread)) {
-            p.photons[body.map_word(thread, f)] = word;
-        }
+        judge_frame(body, thread, t, f);
         body.publish(t, f);
         __threadfence();
         __syncthreads();
@@ -79,12 +79,12 @@ __global__ void __launch_bounds__(k_tile_threads)
 }
 
 __global__ void __launch_bounds__(k_scan_threads) scan_frames(const __grid_constant__ ScanParameters p) {
-    __shared__ std::uint32_t shared[k_scan_threads + k_scan_groups];
-    const Scan body{p, static_cast<int>(blockIdx.x), shared};
+    __shared__ std::uint32_t shared[ScanCount::k_shared];
+    const Scan body(p, static_cast<int>(blockIdx.x), shared);
     const int thread = static_cast<int>(threadIdx.x);
-    body.count(thread);
+    body.map.count(thread);
     __syncthreads();
-    body.sum_group(thread);
+    body.map.sum_group(thread);
     __syncthreads();
     body.sum_groups(thread);
     __syncthreads();
@@ -104,12 +104,12 @@ __global__ void __launch_bounds__(k_cells_threads) copy_all_cells(const __grid_c
 
 __global__ void __launch_bounds__(k_compact_threads)
     compact_frame(const __grid_constant__ CompactParameters p) {
-    __shared__ std::uint32_t shared[k_compact_threads + k_compact_groups];
-    const Compact body{p, shared};
+    __shared__ std::uint32_t shared[CompactCount::k_shared];
+    const Compact body(p, shared);
     const int thread = static_cast<int>(threadIdx.x);
-    body.count(thread);
+    body.map.count(thread);
     __syncthreads();
-    body.sum_group(thread);
+    body.map.sum_group(thread);
     __syncthreads();
     body.sum_groups(thread);
     __syncthreads();
