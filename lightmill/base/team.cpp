@@ -82,6 +82,13 @@ void Team::run(const std::function<void(int)>& work) {
     }
 }
 
+void Team::for_each(std::size_t count, const std::function<void(std::size_t)>& work) {
+    run([&](int member) {
+        for (auto i = static_cast<std::size_t>(member); i < count; i += static_cast<std::size_t>(size()))
+            work(i);
+    });
+}
+
 void Team::serve(int member) {
     std::uint32_t seen = 0;
     for (;;) {

@@ -3,6 +3,7 @@
 // only through counters of the work itself (see Turnstile), never through a scheduler.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -26,6 +27,8 @@ class Team {
     [[nodiscard]] int size() const noexcept { return static_cast<int>(threads_.size()) + 1; }
     // Returns when every member is done; rethrows the exception of the lowest member that threw.
     void run(const std::function<void(int)>& work);
+    // work(0 … count − 1), dealt out to the members in turn.
+    void for_each(std::size_t count, const std::function<void(std::size_t)>& work);
 
   private:
     void serve(int member);

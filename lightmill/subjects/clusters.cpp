@@ -199,7 +199,7 @@ Options parse(const ladder::Settings& work_settings, const ladder::Settings& set
     if (options.readers > 0 && (options.speed.hashes || options.collection != Collection::view))
         throw OptionError("readers", fmt::format("{}", options.readers),
                           "0, or views without hashes: what is read must stay until the end");
-    if (options.speed.backend.substr(0, 4) != "cuda" && options.pinned)
+    if (!options.speed.backend.starts_with("cuda") && options.pinned)
         throw OptionError("pinned", "true with backend " + options.speed.backend,
                           "false: only backend cuda has a use for it");
     return options;
@@ -209,10 +209,7 @@ Options parse(const ladder::Settings& work_settings, const ladder::Settings& set
 void share_out(std::size_t count, const std::function<void(std::size_t)>& work) {
     if (count == 0) return;
     Team team(std::min(available_threads(), static_cast<int>(count)));
-    team.run([&](int member) {
-        for (auto i = static_cast<std::size_t>(member); i < count; i += static_cast<std::size_t>(team.size()))
-            work(i);
-    });
+    team.for_each(count, work);
 }
 
 std::int64_t sum_of(const clusters::ClustersView& view) {
@@ -294,6 +291,21 @@ std::vector<frames::FrameInfo> numbered(const Work& work) {
     return infos;
 }
 
+// Submits the frames of a repetition, `step` a call, and takes the oldest batch once `depth` are on their
+// way, until all are taken.
+template <class AnyFinder, class Take>
+void play(AnyFinder& finder, const Work& work, const frames::Pixel* data,
+          const std::vector<frames::FrameInfo>& infos, std::int64_t step, std::int64_t depth, Take&& take) {
+    for (std::int64_t first = 0; first < work.frames; first += step) {
+        const std::int64_t count = std::min(step, work.frames - first);
+        if (static_cast<std::int64_t>(finder.pending()) == depth) take();
+        finder.submit(
+            {{infos.data() + first, static_cast<std::size_t>(count)},
+             {data + first * pixels_of(work), {count, work.simulation.rows, work.simulation.columns}}});
+    }
+    while (finder.pending() > 0) take();
+}
+
 class Finding final : public ladder::Subject {
   public:
     Finding(const Work& work, const Options& options, std::span<const std::byte> input)
@@ -320,23 +332,15 @@ class Finding final : public ladder::Subject {
         finder_.reserve(step(), options_.room);
     }
     ladder::Outcome run() override {
-        const std::int64_t rows = work_.simulation.rows, columns = work_.simulation.columns;
         total_ = 0;
-        for (std::int64_t first = 0; first < work_.frames; first += step()) {
-            const std::int64_t count = std::min(step(), work_.frames - first);
-            if (finder_.pending() == static_cast<std::size_t>(options_.depth)) take();
-            finder_.submit({{infos_.data() + first, static_cast<std::size_t>(count)},
-                            {data_ + first * rows * columns, {count, rows, columns}}});
-        }
-        while (finder_.pending() > 0) take();
+        play(finder_, work_, data_, infos_, step(), options_.depth, [this] { take(); });
         if (readers_) read_sum_ = readers_->wait();
         return {static_cast<double>(work_.frames), total_};
     }
     ladder::Answer output() override {
         std::int64_t sum = 0;
-        for (const auto& batch : held_) {
-            if (readers_) sum += sum_of(batch.view());
-        }
+        if (readers_)
+            for (const auto& batch : held_) sum += sum_of(batch.view());
         // Outside the clock, on all cores: what was found may be gigabytes.
         share_out(held_.size(), [&](std::size_t b) {
             const auto& view = held_[b].view();
@@ -454,14 +458,7 @@ class Streaming final : public ladder::Subject {
     }
     ladder::Outcome run() override {
         total_ = 0;
-        for (std::int64_t first = 0; first < work_.frames; first += chunk()) {
-            const std::int64_t count = std::min(chunk(), work_.frames - first);
-            if (static_cast<std::int64_t>(finder_.pending()) == depth()) take();
-            finder_.submit({{infos_.data() + first, static_cast<std::size_t>(count)},
-                            {data_ + first * pixels_of(work_),
-                             {count, work_.simulation.rows, work_.simulation.columns}}});
-        }
-        while (finder_.pending() > 0) take();
+        play(finder_, work_, data_, infos_, chunk(), depth(), [this] { take(); });
         return {static_cast<double>(work_.frames), total_};
     }
     ladder::Answer output() override {

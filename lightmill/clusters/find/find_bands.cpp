@@ -80,12 +80,7 @@ class Bands final : public Engine {
 
     void submit(const frames::Block& block, Slot& slot) override {
         const auto frames = block.pixels.extent(0);
-        team_.run([&](int member) {
-            for (auto i = static_cast<std::size_t>(member); i < lanes_.size();
-                 i += static_cast<std::size_t>(team_.size())) {
-                find_lane(i, block);
-            }
-        });
+        team_.for_each(lanes_.size(), [&](std::size_t i) { find_lane(i, block); });
         for (const auto& lane : lanes_) {
             if (lane->error) std::rethrow_exception(lane->error);
         }
@@ -123,11 +118,7 @@ class Bands final : public Engine {
     int threads() const noexcept override { return team_.size(); }
 
     void for_each_frame(std::size_t frames, const std::function<void(std::size_t)>& work) override {
-        team_.run([&](int member) {
-            for (auto f = static_cast<std::size_t>(member); f < frames;
-                 f += static_cast<std::size_t>(team_.size()))
-                work(f);
-        });
+        team_.for_each(frames, work);
     }
 
   private:
