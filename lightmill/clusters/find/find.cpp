@@ -125,8 +125,9 @@ struct Finder::Impl {
                    module_bounds(module_columns, shape.columns, "module_columns")};
         frames = state.frames;
         lost_packets = state.absent.lost_packets;
-        const bool gpu = speed.backend.starts_with(k_cuda) ||
-                         (speed.backend == "auto" && options.rule != Rule::raster && has_gpu());
+        // Asked once: a look at the GPUs takes milliseconds.
+        if (speed.backend == "auto" && options.rule != Rule::raster && has_gpu()) speed.backend = k_cuda;
+        const bool gpu = speed.backend.starts_with(k_cuda);
         // Beside a GPU threads only hash and stage; to wake more of them costs more than they bring.
         constexpr int k_beside_gpu = 8;
         const int threads = speed.threads > 0 ? static_cast<int>(speed.threads)
@@ -166,7 +167,7 @@ struct Finder::Impl {
         } else if (wanted == k_emulated) {
             backend = k_emulated;
             engine = detail::make_emulated(setting);
-        } else if (wanted == k_cuda || (wanted == "auto" && has_gpu())) {
+        } else if (wanted == k_cuda) {
             backend = k_cuda;
             engine = detail::make_cuda(setting);
         } else {
