@@ -167,6 +167,28 @@ using DeviceMemory = Memory<T, false>;
 template <class T>
 using PinnedMemory = Memory<T, true>;
 
+// Copies values to a device and waits until they are there.
+template <class T>
+[[nodiscard]] DeviceMemory<T> upload(const std::shared_ptr<Device>& device, Device::Queue queue,
+                                     const std::vector<T>& values) {
+    DeviceMemory<T> memory(device, values.size());
+    device->copy_in(queue, memory.data(), values.data(), values.size() * sizeof(T));
+    const auto mark = device->make_mark();
+    device->record(queue, mark);
+    device->synchronize(mark);
+    return memory;
+}
+// Copies `count` values from a device behind what is queued, and waits until they are here. mark: any one.
+template <class T>
+[[nodiscard]] std::vector<T> download(Device& device, Device::Queue queue, Device::Mark mark, const T* memory,
+                                      std::size_t count) {
+    std::vector<T> values(count);
+    device.copy_out(queue, values.data(), memory, count * sizeof(T));
+    device.record(queue, mark);
+    device.synchronize(mark);
+    return values;
+}
+
 struct DeviceInfo {
     int index = 0;
     std::string name;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <limits>
+#include <vector>
 
 #include "lightmill/clusters/find/device_plan_internal.hpp"
 
@@ -42,7 +44,7 @@ DevicePlan make_plan(const std::shared_ptr<cuda::Device>& device, cuda::Device::
     for (std::size_t x = 0; x < columns.size(); ++x) {
         column_of[x + static_cast<std::size_t>(hw)] = static_cast<std::int32_t>(columns[x]);
     }
-    DevicePlan made{upload(device, queue, row_of), upload(device, queue, column_of), {}};
+    DevicePlan made{cuda::upload(device, queue, row_of), cuda::upload(device, queue, column_of), {}};
     made.plan = {.row_of = made.row_of.data(),
                  .column_of = made.column_of.data(),
                  .rows = static_cast<std::int32_t>(own_rows),
@@ -53,6 +55,71 @@ DevicePlan make_plan(const std::shared_ptr<cuda::Device>& device, cuda::Device::
                  .half_width = static_cast<std::int32_t>(hw),
                  .first_row = static_cast<std::int32_t>(memory_first)};
     return made;
+}
+
+DeviceModel make_model(const std::shared_ptr<cuda::Device>& device, cuda::Device::Queue queue,
+                       const BandPlan& plan, const Model& model, std::span<const PixelState> state,
+                       bool several_frames_an_epoch) {
+    const auto first = static_cast<std::ptrdiff_t>(plan.first_row) * plan.columns;
+    const auto part = [&](const std::vector<float>& values) {
+        return std::vector<float>(values.begin() + first, values.begin() + first + plan.pixels);
+    };
+    auto mean = part(model.mean);
+    const auto variance = part(model.variance);
+    for (std::size_t p = 0; p < mean.size(); ++p) {
+        if (state[static_cast<std::size_t>(first) + p] != PixelState::used) {
+            mean[p] = std::numeric_limits<float>::quiet_NaN();
+        }
+    }
+    DeviceModel made;
+    for (int i : {0, 1}) {
+        made.mean[i] = cuda::upload(device, queue, mean);
+        made.variance[i] = cuda::upload(device, queue, variance);
+    }
+    if (several_frames_an_epoch) {
+        made.learn_mean = cuda::upload(device, queue, mean);
+        made.learn_variance = cuda::upload(device, queue, variance);
+    }
+    return made;
+}
+
+void take_pixels(std::span<const float> mean, std::span<const float> variance, std::size_t first,
+                 std::span<const PixelState> state, Model& model) {
+    for (std::size_t p = 0; p < mean.size(); ++p) {
+        if (state[first + p] != PixelState::used) continue;
+        model.mean[first + p] = mean[p];
+        model.variance[first + p] = variance[p];
+    }
+}
+
+JudgeParameters judge_parameters(const BandPlan& plan, const FindOptions& options, const AbsentRule& absent) {
+    const Constants constants(options);
+    JudgeParameters p{};
+    p.plan = plan;
+    p.threshold = constants.threshold;
+    p.cells = constants.cells;
+    p.gain = constants.gain;
+    p.keep = constants.keep;
+    p.absent_value = absent.value ? *absent.value : -1;
+    p.gain_mask = absent.gain_bits ? 0xC000 : 0;
+    p.ties_all = options.ties == Ties::all;
+    return p;
+}
+
+bool advance(DeviceModel& model, std::int64_t count, std::int64_t epoch, JudgeParameters& parameters) {
+    const bool ends = model.in_epoch + count == epoch;
+    const int next = 1 - model.current;
+    parameters.frame_count = static_cast<std::int32_t>(count);
+    parameters.mean = model.mean[model.current].data();
+    parameters.variance = model.variance[model.current].data();
+    parameters.learn_mean = model.learn_mean.data();
+    parameters.learn_variance = model.learn_variance.data();
+    parameters.next_mean = ends ? model.mean[next].data() : nullptr;
+    parameters.next_variance = ends ? model.variance[next].data() : nullptr;
+    parameters.begins = model.in_epoch == 0;
+    model.in_epoch = ends ? 0 : model.in_epoch + count;
+    if (ends) model.current = next;
+    return ends;
 }
 
 }  // namespace lightmill::clusters::detail

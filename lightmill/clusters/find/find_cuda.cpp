@@ -12,7 +12,6 @@
 #include <charconv>
 #include <cstring>
 #include <deque>
-#include <limits>
 #include <optional>
 
 #include "lightmill/base/error.hpp"
@@ -87,15 +86,6 @@ struct PinnedSlot final : Slot {
     }
 };
 
-// The background of one stream of frames, in a band's memory. Two models that judge, in turn: an epoch's
-// last launch writes the next one while others still read.
-struct DeviceModel {
-    DeviceMemory<float> mean[2], variance[2];
-    DeviceMemory<float> learn_mean, learn_variance;  // only with epochs of several frames
-    int current = 0;
-    std::int64_t in_epoch = 0;
-};
-
 // What a chunk needs on one band.
 struct BandChunk {
     DeviceMemory<Pixel> frames;
@@ -122,24 +112,33 @@ struct Chunk {
     PinnedSlot* slot = nullptr;
     bool issued = false;            // its copies out are queued
     std::size_t first_cluster = 0;  // in the slot
-    std::size_t first_frame = 0;    // in the slot
 };
 
 struct Band {
     std::shared_ptr<cuda::Device> device;
-    std::int64_t first_row = 0, last_row = 0;        // of the image, its own
-    std::int64_t memory_first = 0, memory_last = 0;  // rows that lie in its memory
+    std::int64_t first_row = 0, last_row = 0;  // of the image, its own
     cuda::Device::Queue in, compute, results, out;
     cuda::Device::Mark epoch_ended;
     DevicePlan tables;
     DeviceMemory<Pixel> offset;
     DeviceMemory<std::uint32_t> negatives;
+    JudgeParameters launch{};  // what all launches have in common
     std::vector<DeviceModel> models;
-    BandPlan plan{};
     DeviceMemory<std::uint32_t> generations;  // (tiles) epochs behind them, of launches that judge together
     std::uint32_t generation = 0;
 
-    [[nodiscard]] std::int64_t memory_rows() const noexcept { return memory_last - memory_first; }
+    [[nodiscard]] const BandPlan& plan() const noexcept { return tables.plan; }
+    // Rows of the image that lie in its memory.
+    [[nodiscard]] std::int64_t memory_first() const noexcept { return plan().first_row; }
+    [[nodiscard]] std::int64_t memory_last() const noexcept {
+        return memory_first() + plan().pixels / plan().columns;
+    }
+};
+
+// The pixels of a band's own rows.
+struct OwnPixels {
+    std::size_t in_memory, in_image;  // the first
+    std::size_t count;
 };
 
 constexpr std::int64_t k_default_chunk = 128;  // frames of a copy, at most, where none is asked for
@@ -151,8 +150,6 @@ class Gpus final : public Engine {
     Gpus(const Setting& setting, std::vector<std::shared_ptr<cuda::Device>> devices)
         : shape_(setting.pedestal.shape),
           options_(setting.options),
-          constants_(setting.options),
-          absent_rule_(setting.pedestal.absent),
           modules_(setting.modules),
           original_(setting.pedestal.model),
           state_(setting.pedestal.state),
@@ -182,9 +179,10 @@ class Gpus final : public Engine {
         const auto count = static_cast<std::int64_t>(devices.size());
         for (std::int64_t i = 0; i < count; ++i) {
             bands_.push_back(make_band(devices[static_cast<std::size_t>(i)], shape_.rows * i / count,
-                                       shape_.rows * (i + 1) / count, setting.state));
+                                       shape_.rows * (i + 1) / count, setting.state,
+                                       setting.pedestal.absent));
         }
-        auto shape = judge_shape(bands_.front().plan);
+        auto shape = judge_shape(bands_.front().plan());
         shape.cooperative = true;
         all_tiles_fit_ = shape.blocks_x * shape.blocks_y <=
                          bands_.front().device->resident_blocks(kernels_.judge_many, shape);
@@ -220,7 +218,6 @@ class Gpus final : public Engine {
             chunk.frames = std::min(chunk.room, frames - first);
             chunk.slot = &slot;
             chunk.issued = false;
-            chunk.first_frame = static_cast<std::size_t>(first);
             ++slot.pending;
             in_flight_.push_back(&chunk);
             send(chunk, block.pixels.data() + first * shape_.pixels());
@@ -254,7 +251,7 @@ class Gpus final : public Engine {
     bool attach(const std::shared_ptr<DeviceConsumer>& consumer) override {
         consumer_ = consumer;
         for (std::size_t b = 0; b < bands_.size(); ++b) {
-            consumer->prepare(b, bands_[b].device, bands_[b].results, bands_[b].plan);
+            consumer->prepare(b, bands_[b].device, bands_[b].results, bands_[b].plan());
         }
         return true;
     }
@@ -268,7 +265,7 @@ class Gpus final : public Engine {
         for (auto& band : bands_) {
             for (auto& model : band.models) {
                 if (model.in_epoch == 0) continue;
-                const auto bytes = static_cast<std::size_t>(band.plan.pixels) * sizeof(float);
+                const auto bytes = static_cast<std::size_t>(band.plan().pixels) * sizeof(float);
                 band.device->copy(band.compute, model.mean[model.current].data(), model.learn_mean.data(),
                                   bytes);
                 band.device->copy(band.compute, model.variance[model.current].data(),
@@ -281,21 +278,12 @@ class Gpus final : public Engine {
     void save(FinderState& state) const override {
         state.models.assign(bands_.front().models.size(), original_);
         for (const auto& band : bands_) {
-            const auto own = static_cast<std::size_t>((band.last_row - band.first_row) * shape_.columns);
-            const auto from = static_cast<std::size_t>((band.first_row - band.memory_first) * shape_.columns);
-            const auto to = static_cast<std::size_t>(band.first_row * shape_.columns);
+            const auto own = own_pixels(band);
             for (std::size_t i = 0; i < band.models.size(); ++i) {
                 const auto& model = band.models[i];
-                const bool inside = model.in_epoch > 0;
-                const auto mean =
-                    fetch(band, (inside ? model.learn_mean : model.mean[model.current]).data() + from, own);
-                const auto variance = fetch(
-                    band, (inside ? model.learn_variance : model.variance[model.current]).data() + from, own);
-                for (std::size_t p = 0; p < own; ++p) {
-                    if (state_[to + p] != PixelState::used) continue;  // keeps what it was trained to
-                    state.models[i].mean[to + p] = mean[p];
-                    state.models[i].variance[to + p] = variance[p];
-                }
+                take_pixels(fetch(band, model.latest_mean().data() + own.in_memory, own.count),
+                            fetch(band, model.latest_variance().data() + own.in_memory, own.count),
+                            own.in_image, state_, state.models[i]);
             }
         }
         state.absent = absent_;
@@ -307,35 +295,25 @@ class Gpus final : public Engine {
     std::span<const std::uint32_t> negatives() const override {
         now_negative_ = negatives_;
         for (const auto& band : bands_) {
-            const auto own = static_cast<std::size_t>((band.last_row - band.first_row) * shape_.columns);
-            const auto from = static_cast<std::size_t>((band.first_row - band.memory_first) * shape_.columns);
-            const auto counts = fetch(band, band.negatives.data() + from, own);
-            for (std::size_t p = 0; p < own; ++p) {
-                now_negative_[static_cast<std::size_t>(band.first_row * shape_.columns) + p] += counts[p];
-            }
+            const auto own = own_pixels(band);
+            const auto counts = fetch(band, band.negatives.data() + own.in_memory, own.count);
+            for (std::size_t p = 0; p < own.count; ++p) now_negative_[own.in_image + p] += counts[p];
         }
         return now_negative_;
     }
     int threads() const noexcept override { return team_.size(); }
 
     void for_each_frame(std::size_t frames, const std::function<void(std::size_t)>& work) override {
-        team_.run([&](int member) {
-            for (auto f = static_cast<std::size_t>(member); f < frames;
-                 f += static_cast<std::size_t>(team_.size()))
-                work(f);
-        });
+        team_.for_each(frames, work);
     }
 
   private:
     Band make_band(const std::shared_ptr<cuda::Device>& device, std::int64_t first, std::int64_t last,
-                   const FinderState& start) const {
+                   const FinderState& start, const AbsentRule& absent) const {
         Band band;
         band.device = device;
         band.first_row = first;
         band.last_row = last;
-        const std::int64_t hh = options_.window.height / 2;
-        band.memory_first = std::max<std::int64_t>(0, first - hh);
-        band.memory_last = std::min(shape_.rows, last + hh);
         band.in = device->make_queue();
         band.compute = device->make_queue();
         band.results = device->make_queue();
@@ -343,51 +321,39 @@ class Gpus final : public Engine {
         band.epoch_ended = device->make_mark();
 
         band.tables = make_plan(device, band.compute, modules_, options_.window, first, last);
-        band.plan = band.tables.plan;
-        const auto tiles = judge_shape(band.plan);
+        const auto tiles = judge_shape(band.plan());
         band.generations =
-            upload(device, band.compute,
-                   std::vector<std::uint32_t>(std::size_t{tiles.blocks_x} * tiles.blocks_y, 0));
-
-        const auto from = static_cast<std::size_t>(band.memory_first * shape_.columns);
-        const auto pixels = static_cast<std::size_t>(band.plan.pixels);
-        const auto part = [&](const auto& values) {
-            const auto begin = values.begin() + static_cast<std::ptrdiff_t>(from);
-            return std::vector(begin, begin + static_cast<std::ptrdiff_t>(pixels));
-        };
-        band.offset = upload(device, band.compute, part(original_.offset));
-        band.negatives = upload(device, band.compute, std::vector<std::uint32_t>(pixels, 0));
+            cuda::upload(device, band.compute,
+                         std::vector<std::uint32_t>(std::size_t{tiles.blocks_x} * tiles.blocks_y, 0));
+        const auto from = original_.offset.begin() + band.memory_first() * shape_.columns;
+        band.offset = cuda::upload(device, band.compute, std::vector<Pixel>(from, from + band.plan().pixels));
+        band.negatives =
+            cuda::upload(device, band.compute,
+                         std::vector<std::uint32_t>(static_cast<std::size_t>(band.plan().pixels), 0));
         for (const auto& model : start.models) {
-            auto mean = part(model.mean);
-            for (std::size_t p = 0; p < pixels; ++p) {
-                if (state_[from + p] != PixelState::used) mean[p] = std::numeric_limits<float>::quiet_NaN();
-            }
-            const auto variance = part(model.variance);
-            DeviceModel m;
-            for (int i : {0, 1}) {
-                m.mean[i] = upload(device, band.compute, mean);
-                m.variance[i] = upload(device, band.compute, variance);
-            }
-            if (options_.epoch > 1) {
-                m.learn_mean = upload(device, band.compute, mean);
-                m.learn_variance = upload(device, band.compute, variance);
-            }
-            band.models.push_back(std::move(m));
+            band.models.push_back(
+                make_model(device, band.compute, band.plan(), model, state_, options_.epoch > 1));
         }
+        band.launch = judge_parameters(band.plan(), options_, absent);
+        band.launch.offset = band.offset.data();
+        band.launch.negatives = band.negatives.data();
         return band;
     }
 
+    [[nodiscard]] OwnPixels own_pixels(const Band& band) const {
+        return {static_cast<std::size_t>((band.first_row - band.memory_first()) * shape_.columns),
+                static_cast<std::size_t>(band.first_row * shape_.columns),
+                static_cast<std::size_t>((band.last_row - band.first_row) * shape_.columns)};
+    }
+
+    // Any mark would do: those who waited for it are queued already.
     template <class T>
     static std::vector<T> fetch(const Band& band, const T* memory, std::size_t count) {
-        std::vector<T> values(count);
-        band.device->copy_out(band.compute, values.data(), memory, count * sizeof(T));
-        drain(band, band.compute);
-        return values;
+        return cuda::download(*band.device, band.compute, band.epoch_ended, memory, count);
     }
     static void drain(const Band& band, cuda::Device::Queue queue) {
-        const auto mark = band.epoch_ended;  // any mark would do: those who waited for it are queued already
-        band.device->record(queue, mark);
-        band.device->synchronize(mark);
+        band.device->record(queue, band.epoch_ended);
+        band.device->synchronize(band.epoch_ended);
     }
     static void drain(const Band& band) {
         for (const auto queue : {band.in, band.compute, band.results, band.out}) drain(band, queue);
@@ -437,9 +403,9 @@ class Gpus final : public Engine {
         chunk.room = room;
         for (const auto& band : bands_) {
             const auto& device = band.device;
-            const auto pixels = static_cast<std::size_t>(room) * static_cast<std::size_t>(band.plan.pixels);
+            const auto pixels = static_cast<std::size_t>(room) * static_cast<std::size_t>(band.plan().pixels);
             const auto words =
-                static_cast<std::size_t>(room) * static_cast<std::size_t>(band.plan.map_words());
+                static_cast<std::size_t>(room) * static_cast<std::size_t>(band.plan().map_words());
             BandChunk c;
             c.frames = DeviceMemory<Pixel>(device, pixels);
             c.residuals = DeviceMemory<std::int32_t>(device, pixels);
@@ -470,8 +436,8 @@ class Gpus final : public Engine {
         for (std::size_t b = 0; b < bands_.size(); ++b) {
             const auto& band = bands_[b];
             auto& c = chunk.bands[b];
-            const auto* from = pixels + band.memory_first * shape_.columns;
-            const auto piece = static_cast<std::size_t>(band.plan.pixels);
+            const auto* from = pixels + band.memory_first() * shape_.columns;
+            const auto piece = static_cast<std::size_t>(band.plan().pixels);
             auto step = static_cast<std::size_t>(shape_.pixels());
             const auto count = static_cast<std::size_t>(chunk.frames);
             if (!band.device->pinned(pixels)) {
@@ -559,12 +525,16 @@ class Gpus final : public Engine {
     void judge_together(Chunk& chunk) {
         auto& band = bands_.front();
         auto& model = band.models.front();
-        auto p = parameters(band, chunk.bands.front(), model, 0, chunk.frames);
+        auto p = parameters(band, chunk.bands.front(), 0);
+        p.frame_count = static_cast<std::int32_t>(chunk.frames);
+        p.begins = true;
+        p.mean = model.mean[model.current].data();
+        p.variance = model.variance[model.current].data();
         p.next_mean = model.mean[1 - model.current].data();
         p.next_variance = model.variance[1 - model.current].data();
         p.generations = band.generations.data();
         p.generation = band.generation;
-        auto shape = judge_shape(band.plan);
+        auto shape = judge_shape(band.plan());
         shape.early = false;
         shape.cooperative = true;
         band.device->launch(band.compute, kernels_.judge_many, shape, p);
@@ -575,48 +545,23 @@ class Gpus final : public Engine {
     // True where the launch ends the epoch.
     bool judge(const Band& band, const BandChunk& c, DeviceModel& model, std::int64_t first,
                std::int64_t count) {
-        const bool ends = model.in_epoch + count == options_.epoch;
-        const int next = 1 - model.current;
-        auto p = parameters(band, c, model, first, count);
-        if (ends) {
-            p.next_mean = model.mean[next].data();
-            p.next_variance = model.variance[next].data();
-        }
-        auto shape = judge_shape(band.plan);
+        auto p = parameters(band, c, first);
+        const bool ends = advance(model, count, options_.epoch, p);
+        auto shape = judge_shape(band.plan());
         shape.early = launches_ != Launches::separate;
         band.device->launch(band.compute, kernels_.judge, shape, p);
-        model.in_epoch = ends ? 0 : model.in_epoch + count;
-        if (ends) model.current = next;
         return ends;
     }
 
-    // Of a launch that ends no epoch.
-    [[nodiscard]] JudgeParameters parameters(const Band& band, const BandChunk& c, const DeviceModel& model,
-                                             std::int64_t first, std::int64_t count) const {
-        return {.plan = band.plan,
-                .frames = c.frames.data() + first * band.plan.pixels,
-                .frame_count = static_cast<std::int32_t>(count),
-                .offset = band.offset.data(),
-                .mean = model.mean[model.current].data(),
-                .variance = model.variance[model.current].data(),
-                .learn_mean = model.learn_mean.data(),
-                .learn_variance = model.learn_variance.data(),
-                .next_mean = nullptr,
-                .next_variance = nullptr,
-                .begins = model.in_epoch == 0,
-                .threshold = constants_.threshold,
-                .cells = constants_.cells,
-                .gain = constants_.gain,
-                .keep = constants_.keep,
-                .absent_value = absent_rule_.value ? *absent_rule_.value : -1,
-                .gain_mask = absent_rule_.gain_bits ? 0xC000 : 0,
-                .ties_all = options_.ties == Ties::all,
-                .photons = c.photons.data() + first * band.plan.map_words(),
-                .residuals = c.residuals.data() + first * band.plan.pixels,
-                .negatives = band.negatives.data(),
-                .absent = c.numbers.data() + k_absent_value,
-                .generations = nullptr,
-                .generation = 0};
+    // Of a launch from frame `first` of a chunk on; its model and its number of frames are still to be filled
+    // in.
+    static JudgeParameters parameters(const Band& band, const BandChunk& c, std::int64_t first) {
+        auto p = band.launch;
+        p.frames = c.frames.data() + first * band.plan().pixels;
+        p.photons = c.photons.data() + first * band.plan().map_words();
+        p.residuals = c.residuals.data() + first * band.plan().pixels;
+        p.absent = c.numbers.data() + k_absent_value;
+        return p;
     }
 
     // Gives every band the new means of the rows beyond its own. A neighbour writes to what is read here only
@@ -631,12 +576,12 @@ class Gpus final : public Engine {
                 const auto& from = other.models[stream];
                 auto& to = band.models[stream];
                 band.device->copy(
-                    band.compute, to.mean[to.current].data() + (first - band.memory_first) * shape_.columns,
-                    from.mean[from.current].data() + (first - other.memory_first) * shape_.columns,
+                    band.compute, to.mean[to.current].data() + (first - band.memory_first()) * shape_.columns,
+                    from.mean[from.current].data() + (first - other.memory_first()) * shape_.columns,
                     static_cast<std::size_t>((last - first) * shape_.columns) * sizeof(float));
             };
-            if (b > 0) take(bands_[b - 1], band.memory_first, band.first_row);
-            if (b + 1 < bands_.size()) take(bands_[b + 1], band.last_row, band.memory_last);
+            if (b > 0) take(bands_[b - 1], band.memory_first(), band.first_row);
+            if (b + 1 < bands_.size()) take(bands_[b + 1], band.last_row, band.memory_last());
         }
     }
 
@@ -648,7 +593,7 @@ class Gpus final : public Engine {
         device.wait(band.results, c.judged);
         const auto frames = static_cast<std::int32_t>(chunk.frames);
         device.launch(band.results, kernels_.scan, scan_shape(frames),
-                      ScanParameters{.plan = band.plan,
+                      ScanParameters{.plan = band.plan(),
                                      .photons = c.photons.data(),
                                      .starts = c.starts.data(),
                                      .counts = c.counts.data(),
@@ -665,8 +610,8 @@ class Gpus final : public Engine {
     }
     void write_lists(const Band& band, BandChunk& c, std::int32_t frames) {
         auto& device = *band.device;
-        device.launch(band.results, kernels_.list, list_shape(band.plan, frames),
-                      ListParameters{.plan = band.plan,
+        device.launch(band.results, kernels_.list, list_shape(band.plan(), frames),
+                      ListParameters{.plan = band.plan(),
                                      .frame_count = frames,
                                      .photons = c.photons.data(),
                                      .starts = c.starts.data(),
@@ -676,7 +621,7 @@ class Gpus final : public Engine {
                                      .list = c.list.data(),
                                      .total = c.numbers.data() + k_total});
         device.launch(band.results, kernels_.cells, cells_shape(),
-                      CellsParameters{.plan = band.plan,
+                      CellsParameters{.plan = band.plan(),
                                       .places = c.places.data(),
                                       .total = c.numbers.data() + k_total,
                                       .capacity = c.capacity,
@@ -702,13 +647,11 @@ class Gpus final : public Engine {
     void issue(Chunk& chunk) {
         auto& slot = *chunk.slot;
         const auto frames = static_cast<std::size_t>(chunk.frames);
-        std::size_t clusters = 0;
         std::vector<std::size_t> of_band(bands_.size(), 0);
         for (std::size_t b = 0; b < bands_.size(); ++b) {
             auto& c = chunk.bands[b];
             bands_[b].device->synchronize(c.counted);
             for (std::size_t f = 0; f < frames; ++f) of_band[b] += c.host_counts.data()[f];
-            clusters += of_band[b];
             if (wants_clusters_ && of_band[b] > c.capacity) {
                 bands_[b].device->synchronize(c.listed);
                 grow_lists(bands_[b], c, of_band[b] + of_band[b] / 4);
@@ -826,8 +769,6 @@ class Gpus final : public Engine {
 
     Shape shape_;
     FindOptions options_;
-    Constants constants_;
-    AbsentRule absent_rule_;
     Modules modules_;
     Model original_;
     std::vector<PixelState> state_;
@@ -851,6 +792,8 @@ class Gpus final : public Engine {
     Team team_;
 };
 
+}  // namespace
+
 std::vector<int> parse_devices(const std::string& text) {
     std::vector<int> devices;
     const char* at = text.data();
@@ -866,8 +809,6 @@ std::vector<int> parse_devices(const std::string& text) {
     }
     throw OptionError("devices", text, "numbers of GPUs with commas between, as in 0 or 0,1");
 }
-
-}  // namespace
 
 std::unique_ptr<Engine> make_cuda(const Setting& setting) {
     std::vector<std::shared_ptr<cuda::Device>> devices;

@@ -2,12 +2,16 @@
 // The finder on GPUs, or on emulated ones.
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lightmill/clusters/find/engine_internal.hpp"
 #include "lightmill/cuda/device.hpp"
 
 namespace lightmill::clusters::detail {
+
+// "0,1": the numbers of GPUs. Throws OptionError.
+[[nodiscard]] std::vector<int> parse_devices(const std::string& text);
 
 // One band of rows a device; the same device may be there twice.
 [[nodiscard]] std::unique_ptr<Engine> make_gpus(const Setting& setting,

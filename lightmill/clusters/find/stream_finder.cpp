@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <charconv>
 #include <cstring>
 #include <deque>
-#include <limits>
 
 #include "lightmill/base/error.hpp"
 #include "lightmill/clusters/find/device_plan_internal.hpp"
+#include "lightmill/clusters/find/find_cuda_internal.hpp"
 #include "lightmill/clusters/find/find_kernels.hpp"
 
 namespace lightmill::clusters {
@@ -102,9 +101,7 @@ struct StreamFinder::Impl {
     struct Stream {
         cuda::Device::Queue queue;
         cuda::Device::Mark mark;
-        DeviceMemory<float> mean[2], variance[2], learn_mean, learn_variance;
-        int current = 0;
-        std::int64_t in_epoch = 0;
+        detail::DeviceModel model;
         DeviceMemory<Pixel> frame;
         DeviceMemory<std::uint32_t> photons, region;
         DeviceMemory<std::int32_t> residuals;
@@ -121,15 +118,14 @@ struct StreamFinder::Impl {
     FindOptions options;
     StreamOptions stream_options;
     Shape shape;
-    AbsentRule absent_rule;
     Model original;
     std::vector<PixelState> state;
-    detail::Constants constants;
     std::shared_ptr<cuda::Device> device;
     detail::Kernels kernels;
     Region region;
     detail::DevicePlan tables;
     DeviceMemory<Pixel> offset;
+    detail::JudgeParameters launch{};  // what all launches have in common
     std::vector<Stream> streams;
     std::vector<std::shared_ptr<StreamBatch::Slot>> slots;
     std::deque<std::shared_ptr<StreamBatch::Slot>> pending;
@@ -142,35 +138,24 @@ struct StreamFinder::Impl {
         : options(find_options),
           stream_options(s),
           shape(pedestal.shape),
-          absent_rule(pedestal.absent),
           original(pedestal.model),
           state(pedestal.state),
-          constants(find_options),
           device(open(where)),
           kernels(detail::kernels_for(find_options.window)),
           region{static_cast<std::size_t>(s.cap), static_cast<std::size_t>(find_options.window.cells())} {
         const auto queue = device->make_queue();
         const detail::Modules modules{{0, shape.rows}, {0, shape.columns}};
         tables = detail::make_plan(device, queue, modules, options.window, 0, shape.rows);
-        offset = detail::upload(device, queue, original.offset);
-        auto mean = original.mean;
-        for (std::size_t p = 0; p < mean.size(); ++p) {
-            if (state[p] != PixelState::used) mean[p] = std::numeric_limits<float>::quiet_NaN();
-        }
+        offset = cuda::upload(device, queue, original.offset);
+        launch = detail::judge_parameters(tables.plan, options, pedestal.absent);
+        launch.offset = offset.data();
         const auto pixels = state.size();
-        const auto upload = [&](const auto& values) { return detail::upload(device, queue, values); };
+        const auto upload = [&](const auto& values) { return cuda::upload(device, queue, values); };
         for (std::int64_t i = 0; i < options.streams; ++i) {
             Stream stream;
             stream.queue = device->make_queue();
             stream.mark = device->make_mark();
-            for (int k : {0, 1}) {
-                stream.mean[k] = upload(mean);
-                stream.variance[k] = upload(original.variance);
-            }
-            if (options.epoch > 1) {
-                stream.learn_mean = upload(mean);
-                stream.learn_variance = upload(original.variance);
-            }
+            stream.model = detail::make_model(device, queue, tables.plan, original, state, options.epoch > 1);
             stream.frame = DeviceMemory<Pixel>(device, pixels);
             stream.photons =
                 DeviceMemory<std::uint32_t>(device, static_cast<std::size_t>(tables.plan.map_words()));
@@ -207,12 +192,9 @@ struct StreamFinder::Impl {
 
     static std::shared_ptr<cuda::Device> open(const std::string& where) {
         if (where == "emulated") return cuda::emulated_devices(1, 1).front();
-        int index = -1;
-        const auto [end, error] = std::from_chars(where.data(), where.data() + where.size(), index);
-        if (error != std::errc() || end != where.data() + where.size()) {
-            throw OptionError("devices", where, "the number of one GPU");
-        }
-        return cuda::open_device(index);
+        const auto devices = detail::parse_devices(where);
+        if (devices.size() != 1) throw OptionError("devices", where, "the number of one GPU");
+        return cuda::open_device(devices.front());
     }
 
     std::shared_ptr<StreamBatch::Slot> free_slot(std::size_t frames) {
@@ -238,36 +220,16 @@ struct StreamFinder::Impl {
     void queue_frame(Stream& stream, const Pixel* pixels, std::uint32_t* to) {
         const auto& plan = tables.plan;
         device->copy_in(stream.queue, stream.frame.data(), pixels, state.size() * sizeof(Pixel));
-        const bool ends = stream.in_epoch + 1 == options.epoch;
-        const int other = 1 - stream.current;
+        auto p = launch;
+        p.frames = stream.frame.data();
+        p.photons = stream.photons.data();
+        p.residuals = stream.residuals.data();
+        p.negatives = stream.negatives.data();
+        p.absent = stream.absent.data();
+        detail::advance(stream.model, 1, options.epoch, p);
         auto shape_of_judge = detail::judge_shape(plan);
         shape_of_judge.early = false;
-        device->launch(
-            stream.queue, kernels.judge, shape_of_judge,
-            detail::JudgeParameters{.plan = plan,
-                                    .frames = stream.frame.data(),
-                                    .frame_count = 1,
-                                    .offset = offset.data(),
-                                    .mean = stream.mean[stream.current].data(),
-                                    .variance = stream.variance[stream.current].data(),
-                                    .learn_mean = stream.learn_mean.data(),
-                                    .learn_variance = stream.learn_variance.data(),
-                                    .next_mean = ends ? stream.mean[other].data() : nullptr,
-                                    .next_variance = ends ? stream.variance[other].data() : nullptr,
-                                    .begins = stream.in_epoch == 0,
-                                    .threshold = constants.threshold,
-                                    .cells = constants.cells,
-                                    .gain = constants.gain,
-                                    .keep = constants.keep,
-                                    .absent_value = absent_rule.value ? *absent_rule.value : -1,
-                                    .gain_mask = absent_rule.gain_bits ? 0xC000 : 0,
-                                    .ties_all = options.ties == Ties::all,
-                                    .photons = stream.photons.data(),
-                                    .residuals = stream.residuals.data(),
-                                    .negatives = stream.negatives.data(),
-                                    .absent = stream.absent.data(),
-                                    .generations = nullptr,
-                                    .generation = 0});
+        device->launch(stream.queue, kernels.judge, shape_of_judge, p);
         auto* words = stream.region.data();
         device->launch(stream.queue, kernels.compact, detail::compact_shape(),
                        detail::CompactParameters{.plan = plan,
@@ -280,8 +242,6 @@ struct StreamFinder::Impl {
                                                  .columns = region.columns(words),
                                                  .cells = as<std::int32_t>(region.residuals(words))});
         device->copy_out(stream.queue, to, words, region.size() * sizeof(std::uint32_t));
-        stream.in_epoch = ends ? 0 : stream.in_epoch + 1;
-        if (ends) stream.current = other;
     }
 
     // The graph's region goes where it belongs, once it is here.
@@ -304,10 +264,10 @@ struct StreamFinder::Impl {
             if (stream_options.graphs) {
                 settle(stream);
                 std::memcpy(stream.staged_frame.data(), pixels, state.size() * sizeof(Pixel));
-                device->replay(stream.queue, stream.graphs[static_cast<std::size_t>(stream.current)]);
+                device->replay(stream.queue, stream.graphs[static_cast<std::size_t>(stream.model.current)]);
                 device->record(stream.queue, stream.mark);
                 stream.waiting = slot->at(f);
-                stream.current = 1 - stream.current;
+                stream.model.current = 1 - stream.model.current;
             } else {
                 queue_frame(stream, pixels, slot->at(f));
             }
@@ -359,21 +319,11 @@ struct StreamFinder::Impl {
         std::vector<Model> models;
         for (const auto& stream : streams) {
             Model model = original;
-            const bool inside = stream.in_epoch > 0;
             const auto fetch = [&](const DeviceMemory<float>& memory) {
-                std::vector<float> values(state.size());
-                device->copy_out(stream.queue, values.data(), memory.data(), values.size() * sizeof(float));
-                device->record(stream.queue, stream.mark);
-                device->synchronize(stream.mark);
-                return values;
+                return cuda::download(*device, stream.queue, stream.mark, memory.data(), state.size());
             };
-            const auto mean = fetch(inside ? stream.learn_mean : stream.mean[stream.current]);
-            const auto variance = fetch(inside ? stream.learn_variance : stream.variance[stream.current]);
-            for (std::size_t p = 0; p < state.size(); ++p) {
-                if (state[p] != PixelState::used) continue;
-                model.mean[p] = mean[p];
-                model.variance[p] = variance[p];
-            }
+            detail::take_pixels(fetch(stream.model.latest_mean()), fetch(stream.model.latest_variance()), 0,
+                                state, model);
             models.push_back(std::move(model));
         }
         return clusters::model_digest(std::span<const Model>(models));

@@ -126,11 +126,7 @@ class DeviceReductions::Consumer final : public detail::DeviceConsumer {
     }
     template <class T>
     static std::vector<T> fetch(const Band& band, const T* memory, std::size_t count) {
-        std::vector<T> values(count);
-        band.device->copy_out(band.queue, values.data(), memory, count * sizeof(T));
-        band.device->record(band.queue, band.mark);
-        band.device->synchronize(band.mark);
-        return values;
+        return cuda::download(*band.device, band.queue, band.mark, memory, count);
     }
     // A pixel's clusters are its own band's: the counts of the rows beyond are 0.
     template <class Data>
