@@ -114,6 +114,38 @@ TEST_P(EveryBackend, WithEveryOption) {
     expect_same({.frames = 40}, {.memory = 2});
 }
 
+// Pixels that learned the same, and frames of few values: of equal maxima the first in raster order is the
+// photon.
+TEST_P(EveryBackend, BreaksTiesAlike) {
+    const Shape shape{40, 70};
+    const auto size = static_cast<std::size_t>(shape.pixels());
+    Training training(shape, {});
+    for (int f = 0; f < 100; ++f) {
+        const std::vector<Pixel> dark(size, f % 2 == 0 ? Pixel{990} : Pixel{1010});
+        training.add({dark.data(), {1, shape.rows, shape.columns}});
+    }
+    Scene scene{training.finish({}, {}), {}, {}};
+    std::mt19937_64 random(3);
+    for (std::size_t f = 0; f < 12; ++f) {
+        for (std::size_t i = 0; i < size; ++i) {
+            const auto chance = random() % 100;
+            scene.pixels.push_back(static_cast<Pixel>(chance < 6 ? 1200 : chance < 9 ? 1400 : 1000));
+        }
+        scene.infos.push_back({f, 0});
+    }
+    for (const Window window : {Window{3, 3}, Window{9, 9}, Window{5, 3}}) {
+        const auto answer = [&](Ties ties, const SpeedOptions& speed) {
+            return find_all(scene, {.window = window, .ties = ties}, speed);
+        };
+        const auto first = answer(Ties::first, {.backend = "reference"});
+        const auto all = answer(Ties::all, {.backend = "reference"});
+        ASSERT_GT(all.clusters.rows.size(), first.clusters.rows.size() + 50);
+        const auto speed = GetParam().speed(shape, window);
+        EXPECT_EQ(answer(Ties::first, speed).digest, first.digest) << to_string(window);
+        EXPECT_EQ(answer(Ties::all, speed).digest, all.digest) << to_string(window);
+    }
+}
+
 TEST_P(EveryBackend, OnEveryShape) {
     for (const Shape shape : {Shape{1, 100}, Shape{100, 1}, Shape{1, 1}, Shape{2, 15}, Shape{7, 16},
                               Shape{3, 17}, Shape{5, 64}, Shape{4, 65}, Shape{9, 127}, Shape{31, 33}}) {

@@ -32,7 +32,7 @@ TEST(CudaDevice, IsThereOrSaysWhyNot) {
             EXPECT_EQ(error.code(), ErrorCode::unavailable);
             EXPECT_THAT(error.what(), testing::HasSubstr(why));
         }
-        GTEST_SKIP() << "every test of backend cuda on a device (6 cases of each of the " << 9
+        GTEST_SKIP() << "every test of backend cuda on a device (6 cases of each of the " << 10
                      << " tests of EveryBackend, and those of OnGpu): " << why;
     }
 }

@@ -211,6 +211,7 @@ TEST_P(Golden, EachStreamHasItsOwnBackground) {
 std::vector<std::string> backends() {
     std::vector<std::string> all;
     for (const auto name : available_backends()) all.emplace_back(name);
+    all.emplace_back("cuda_emulated");
     return all;
 }
 INSTANTIATE_TEST_SUITE_P(Finder, Golden, testing::ValuesIn(backends()),
