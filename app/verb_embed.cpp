@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <chrono>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "lightmill/base/error.hpp"
 #include "lightmill/base/file.hpp"
 #include "lightmill/base/team.hpp"
+#include "lightmill/frames/npy_header_internal.hpp"
 #include "lightmill/vision/embed/embed.hpp"
 
 namespace lightmill::app {
@@ -61,17 +63,11 @@ std::vector<std::string> images_of(const std::vector<std::string>& inputs) {
     return images;
 }
 
-// Version 1.0 of .npy: float32, C order, (tiles, rows, columns).
+// float32, C order, (tiles, rows, columns).
 void write_npy(const std::string& path, std::span<const float> values, std::int64_t tiles, std::int64_t rows,
                std::int64_t columns) {
-    auto header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}, {}), }}", tiles,
-                              rows, columns);
-    header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
-    header += '\n';
-    std::string bytes("\x93NUMPY\x01\x00", 8);
-    bytes += static_cast<char>(header.size() & 0xff);
-    bytes += static_cast<char>(header.size() >> 8U);
-    bytes += header;
+    const std::array shape{tiles, rows, columns};
+    auto bytes = frames::detail::npy_header("'<f4'", shape);
     bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
     write_file(path, bytes);
 }

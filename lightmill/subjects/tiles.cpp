@@ -16,6 +16,7 @@
 #include "lightmill/base/file.hpp"
 #include "lightmill/base/team.hpp"
 #include "lightmill/subjects/subjects.hpp"
+#include "lightmill/vision/embed/model.hpp"
 #include "lightmill/vision/image/processor.hpp"
 #include "lightmill/vision/tower/tower.hpp"
 #include "lightmill/vision/weights/safetensors.hpp"
@@ -115,14 +116,7 @@ vision::Tiles picture_tiles(const vision::TowerConfig& config) {
                     (0.5 + 0.5 * std::sin(phases[static_cast<std::size_t>(c)])) * 255 + 0.5);
         }
     }
-    vision::ProcessorOptions processor;
-    processor.tile = config.image;
-    processor.longest_edge = 4 * config.image;
-    if (config.head == vision::Head::pooling) {
-        processor.layout = vision::Layout::square;
-        processor.filter = vision::Filter::bicubic;
-    }
-    return vision::preprocess(std::as_const(image).view(), processor);
+    return vision::preprocess(std::as_const(image).view(), vision::processor_of(config, {}));
 }
 
 std::int64_t tile_bytes(const vision::TowerConfig& config) {
