@@ -22,13 +22,10 @@ namespace lightmill::vision {
 namespace {
 
 namespace fs = std::filesystem;
+using detail::fail;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t k_sha256_digits = 64, k_sha1_digits = 40;
-
-[[noreturn]] void fail(const std::string& path, const char* call, int error_number) {
-    throw IoError(path, call, error_number, io_advice(error_number));
-}
 
 std::string flat(const std::string& repository) {
     auto text = repository;
@@ -143,36 +140,44 @@ std::string mismatch(const VerifiedFile& file) {
                              file.expected.sha256, file.expected.source);
 }
 
-class Digest {
+// Git names content by it.
+class Sha1 {
   public:
-    explicit Digest(const EVP_MD* kind) : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-        require(context_ != nullptr && EVP_DigestInit_ex(context_.get(), kind, nullptr) == 1);
+    Sha1() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+        require(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha1(), nullptr) == 1);
     }
     void update(std::span<const std::byte> bytes) {
         require(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
     }
     std::string hex() {
-        std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
-        unsigned size = 0;
-        require(EVP_DigestFinal_ex(context_.get(), bytes.data(), &size) == 1);
-        return fmt::format("{:02x}", fmt::join(std::span(bytes).first(size), ""));
+        std::array<unsigned char, k_sha1_digits / 2> bytes{};
+        require(EVP_DigestFinal_ex(context_.get(), bytes.data(), nullptr) == 1);
+        return fmt::format("{:02x}", fmt::join(bytes, ""));
     }
 
   private:
     static void require(bool ok) {
         if (!ok)
-            throw Error(ErrorCode::unavailable, "OpenSSL has no SHA-1 or SHA-256; both are needed",
+            throw Error(ErrorCode::unavailable, "OpenSSL has no SHA-1; git's hashes are made of it",
                         "EVP_Digest");
     }
     std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };
+
+void require_strict(const Manifest& manifest, const ManifestFile& file, bool strict) {
+    if (strict && file.sha256.empty())
+        throw OptionError("strict",
+                          fmt::format("a manifest of {} without sha256 for {}", manifest.name, file.name),
+                          "a sha256 for each file");
+}
 
 }  // namespace
 
 Hashes hash_file(const std::string& path) {
     const auto file = open_for_reading(path);
     const auto size = size_bytes(file, path);
-    Digest sha256(EVP_sha256()), git(EVP_sha1());
+    Sha256 sha256;
+    Sha1 git;
     const auto head = fmt::format("blob {}", size) + '\0';
     git.update(std::as_bytes(std::span(head)));
     // Hubs name files above some megabytes by SHA-256 alone: git's hash of those is of no use.
@@ -242,10 +247,7 @@ VerifiedFile verify(const Manifest& manifest, const ModelState& state, std::size
                     const ModelStore& store, const VerifyOptions& options) {
     const auto& wanted = manifest.files[index];
     const auto& file = state.files[index];
-    if (options.strict && wanted.sha256.empty())
-        throw OptionError("strict",
-                          fmt::format("a manifest of {} without sha256 for {}", manifest.name, wanted.name),
-                          "a sha256 for each file");
+    require_strict(manifest, wanted, options.strict);
     VerifiedFile out{.name = wanted.name, .path = file.path, .found = {}, .expected = {}};
     std::error_code error;
     const auto content = fs::canonical(file.path, error).string();
@@ -301,10 +303,7 @@ void import_model(const Manifest& manifest, const std::string& folder, const Mod
     std::vector<Source> sources;
     for (const auto& wanted : manifest.files) {
         Source source{wanted.name, folder + "/" + wanted.name, {}};
-        if (options.strict && wanted.sha256.empty())
-            throw OptionError(
-                "strict", fmt::format("a manifest of {} without sha256 for {}", manifest.name, wanted.name),
-                "a sha256 for each file");
+        require_strict(manifest, wanted, options.strict);
         source.hashes = hash_file(source.path);
         if (!wanted.sha256.empty() && wanted.sha256 != source.hashes.sha256)
             throw FormatError(source.path, -1,
@@ -335,6 +334,10 @@ void import_model(const Manifest& manifest, const std::string& folder, const Mod
 }
 
 namespace detail {
+
+void fail(const std::string& path, const char* call, int error_number) {
+    throw IoError(path, call, error_number, io_advice(error_number));
+}
 
 std::string repository_folder(const Manifest& manifest, const ModelStore& store) {
     return fmt::format("{}/models--{}", store.hub, flat(manifest.repository));

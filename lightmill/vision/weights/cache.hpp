@@ -79,6 +79,8 @@ void import_model(const Manifest& manifest, const std::string& folder, const Mod
 
 namespace detail {
 
+// Throws IoError with what can be done about the error.
+[[noreturn]] void fail(const std::string& path, const char* call, int error_number);
 [[nodiscard]] std::string repository_folder(const Manifest& manifest, const ModelStore& store);
 // The hash that was noted when a file was first seen.
 void record(const Manifest& manifest, const std::string& commit, const std::string& file,

@@ -25,13 +25,10 @@ namespace lightmill::vision {
 namespace {
 
 namespace fs = std::filesystem;
+using detail::fail;
 
 constexpr int k_max_redirects = 5;
 constexpr std::int64_t k_max_small_bytes = std::int64_t{16} << 20;  // of a JSON file
-
-[[noreturn]] void fail(const std::string& path, const char* call, int error_number) {
-    throw IoError(path, call, error_number, io_advice(error_number));
-}
 
 // An address taken apart.
 class Url {
